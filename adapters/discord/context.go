@@ -59,6 +59,12 @@ func (d *Discord) newContextReader(ctx context.Context, m chat.Message) contextR
 // was said before it there, and the messages of its channel that it links to. What Discord does not
 // tell before ctx ends is missing.
 func (d *Discord) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context {
+	if key := m.Conversation.Workspace + "/" + m.Author.ID; d.o.Sharing != nil && m.Author.Name != "" {
+		// Another process may have read the message, which knew what its author is called there. Histories do not tell.
+		if _, isKnown := d.nicks.Get(key); !isKnown {
+			d.nicks.Put(key, m.Author.Name)
+		}
+	}
 	r := d.newContextReader(ctx, m)
 	var c chat.Context
 	var replyNotes, recentNotes, linkNotes []string

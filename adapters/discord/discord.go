@@ -22,7 +22,7 @@
 //   - Of earlier messages the bot tells only what whoever asks may read, too, and it says how many
 //     Discord does not show to it.
 //   - Of several processes with this bot each has a part of the sessions, within the limits that Discord sets
-//     to all of them together, and what comes for a channel of another process is handed on to it. When a
+//     to all of them together. When a
 //     session moves in good order nothing that it brings is missed.
 //   - What people say while the bot is away is read when it is back, before what they say
 //     since in the same place, as far back as Options.CatchUp allows.
@@ -117,10 +117,6 @@ type Discord struct {
 	busy          kit.BusyNotes                // of messages that were turned away, by place
 	unreadable    kit.Memory[bool]             // places that the operator was told of
 
-	// take accepts what is for this process; it is set where processes share the bot.
-	taking chan struct{} // closed when take is set
-	take   func(context.Context, chat.Message) error
-
 	mu sync.Mutex
 	// What follows is guarded by mu.
 	budget *identifyBudget
@@ -164,7 +160,6 @@ func New(o Options) *Discord {
 		busy:             kit.BusyNotes{Gather: busyGather, Every: busyEvery},
 		openWithin:       openTimeout,
 		maxWaiting:       maxWaiting,
-		taking:           make(chan struct{}),
 		balanceAfter:     balanceAfter,
 	}
 	store := "" // of a process alone; the same after each start, since nonces have to be
@@ -206,11 +201,7 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	if d.o.Sharing != nil {
-		// Another process may hand something on at once, so that take is set before the first shard is claimed.
-		d.take = accept
-		accept = d.acceptHereOrThere
 		d.startWork(func() { d.awaitLead(running) })
-		close(d.taking)
 	}
 	err := d.runPlans(ctx, accept)
 	stop()

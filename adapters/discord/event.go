@@ -136,8 +136,7 @@ func (d *shard) setAddress(state *discordgo.State, in *inbound, guild, channel s
 	a, known := d.addressOf(state, guild, channel)
 	// An edit by which a message speaks to the bot may be a question of its own.
 	kind := in.message.Kind()
-	needsThread := kind != chat.EventDelete && (kind != chat.EventEdit || in.message.Reach == chat.Addressed) ||
-		d.o.Sharing != nil // it goes to whoever has the channel
+	needsThread := kind != chat.EventDelete && (kind != chat.EventEdit || in.message.Reach == chat.Addressed)
 	if !known && needsThread {
 		in.guild = guild
 	}

@@ -266,10 +266,16 @@ func (d *Discord) firstAnswer(m chat.Message) callback {
 	if m.Kind() == chat.EventPress {
 		return callback{Type: answerUnchanged}
 	}
-	if spec, _ := chat.FindCommand(d.o.Commands, m.Command); spec.IsPublic(m.Text) {
-		return callback{Type: answerDeferred}
+	spec, _ := chat.FindCommand(d.o.Commands, m.Command)
+	return deferredAnswer(!spec.IsPublic(m.Text))
+}
+
+// deferredAnswer returns the first answer that announces another one.
+func deferredAnswer(isEphemeral bool) callback {
+	if isEphemeral {
+		return callback{Type: answerDeferred, Data: &callbackData{Flags: flagEphemeral}}
 	}
-	return callback{Type: answerDeferred, Data: &callbackData{Flags: flagEphemeral}}
+	return callback{Type: answerDeferred}
 }
 
 // callback is the first answer to an interaction.
@@ -313,19 +319,26 @@ func (d *Discord) acknowledge(
 	d.mu.Lock()
 	d.pendingCallbacks[w.Token] = done
 	d.mu.Unlock()
-	finish := func() {
+	forget := func() {
 		d.mu.Lock()
+		defer d.mu.Unlock()
 		// A second delivery of the interaction may have taken its place.
 		if d.pendingCallbacks[w.Token] == done {
 			delete(d.pendingCallbacks, w.Token)
 		}
-		d.mu.Unlock()
+	}
+	finish := func() {
 		close(done)
+		if d.o.Sharing == nil {
+			forget()
+		} else { // what is not known is taken for an interaction of another process until then
+			time.AfterFunc(deferTimeout, forget)
+		}
 	}
 	begun := d.startWork(func() {
 		defer finish()
 		if in.form != nil {
-			is := d.answerWithForm(ctx, w, arrived, in.message)
+			is := d.showForm(ctx, w, arrived, in.message)
 			if in.form <- is; is {
 				return
 			}
@@ -382,13 +395,20 @@ func (d *Discord) sendCallback(ctx context.Context, w wireInteraction, arrived t
 	}
 }
 
-// awaitCallback waits until the first answer to an interaction has been sent: before that Discord
-// has no message to edit.
-func (d *Discord) awaitCallback(ctx context.Context, token string) error {
+// awaitCallback waits until the first answer to an interaction has been sent: before that Discord has no message to
+// edit. If another process received the interaction, both send the first answer. Discord takes one of them.
+func (d *Discord) awaitCallback(ctx context.Context, h handle, isEphemeral bool) error {
 	d.mu.Lock()
-	done := d.pendingCallbacks[token]
+	done := d.pendingCallbacks[h.Token]
 	d.mu.Unlock()
 	if done == nil {
+		if age := d.o.Now().Sub(h.Received); d.o.Sharing != nil && age < deferTimeout {
+			first := callback{Type: answerUnchanged}
+			if !h.Press {
+				first = deferredAnswer(isEphemeral)
+			}
+			d.sendCallback(ctx, wireInteraction{ID: h.ID, Token: h.Token}, time.Now().Add(-age), first)
+		}
 		return nil
 	}
 	select {

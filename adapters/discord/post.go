@@ -291,7 +291,7 @@ func (p *postJob) chooseRoute(ctx context.Context) error {
 		return nil
 	}
 	p.hook = &h
-	return p.d.awaitCallback(ctx, h.Token)
+	return p.d.awaitCallback(ctx, h, p.draft.Ephemeral)
 }
 
 // sendNext posts the next piece.

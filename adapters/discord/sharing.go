@@ -36,6 +36,15 @@ const (
 // errDivided ends the sessions of a bot whose servers another process has divided among another number of shards.
 var errDivided = errors.New("another replica has divided the servers among another number of shards")
 
+// Sharing is what a process needs that shares its bot with others. Shards are divided among them, and what comes by a
+// shard is stored: a process that has not the shard may answer it.
+type Sharing struct {
+	Shards store.Shards
+	// Store names what all that share the bot have in common, so that a bot beside them is noticed; "": it cannot be.
+	Store string
+	Leads <-chan struct{} // closed when this process does what one alone has to do
+}
+
 // sharedShards are the shards of a process that shares them with others. One goroutine uses them.
 type sharedShards struct {
 	*Discord

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -32,8 +31,7 @@ type party struct {
 
 	mu     sync.Mutex
 	known  map[string]bool // messages that one of them has accepted
-	owners map[string]int  // of channels; others belong to whoever asks first
-	refuse error           // of handing on
+	refuse error           // of accepting
 
 	count    int
 	members  map[int]bool
@@ -43,7 +41,7 @@ type party struct {
 	begun    int
 }
 
-// process is one of a party. It is the Router and the store.Shards of its adapter.
+// process is one of a party. It is the store.Shards of its adapter.
 type process struct {
 	*party
 	n    int
@@ -67,7 +65,6 @@ func newParty(t *testing.T, so simdiscord.Options, o discord.Options) *party {
 		o:        o,
 		took:     make(chan takenBy, 10_000),
 		known:    map[string]bool{},
-		owners:   map[string]int{},
 		members:  map[int]bool{},
 		shards:   map[int]int{},
 		sessions: map[int]string{},
@@ -102,7 +99,7 @@ func (p *party) join() *process {
 	o := p.o
 	o.Token, o.APIBaseURL, o.Log = "token", p.URL(), (&stage{log: one.log}).logger()
 	o.Commands, o.MessageCommands = chattest.Commands(), chattest.MessageCommands()
-	o.Sharing = &discord.Sharing{Router: one, Shards: one, Leads: leads, Store: "the database"}
+	o.Sharing = &discord.Sharing{Shards: one, Leads: leads, Store: "the database"}
 	one.d = discord.New(o)
 	p.mu.Lock()
 	p.processes = append(p.processes, one)
@@ -118,9 +115,6 @@ func (p *party) join() *process {
 	one.stop = func() {
 		cancel()
 		<-done
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		maps.DeleteFunc(p.owners, func(_ string, by int) bool { return by == one.n })
 	}
 	return one
 }
@@ -129,40 +123,14 @@ func (p *party) join() *process {
 func (p *process) accept(_ context.Context, m chat.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.refuse != nil {
+		return p.refuse
+	}
 	if !p.known[m.Key()] {
 		p.known[m.Key()] = true
 		p.took <- takenBy{p.n, m}
 	}
 	return nil
-}
-
-func (p *process) ownerOf(channel chat.Address) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	key := channel.Base().String()
-	if p.owners[key] == 0 {
-		p.owners[key] = p.n
-	}
-	return p.owners[key]
-}
-
-func (p *process) Owns(_ context.Context, channel chat.Address) (bool, error) {
-	return p.ownerOf(channel) == p.n, nil
-}
-
-func (p *process) HandOn(ctx context.Context, channel chat.Address, request []byte) ([]byte, bool, error) {
-	owner := p.ownerOf(channel)
-	if owner == p.n {
-		return nil, true, nil
-	}
-	p.mu.Lock()
-	to, refuse := p.processes[owner-1], p.refuse
-	p.mu.Unlock()
-	if refuse != nil {
-		return nil, false, refuse
-	}
-	answer, err := to.d.TakeRequest(ctx, request)
-	return answer, false, err
 }
 
 func (p *process) JoinShards(_ context.Context, _ string, want, least int) (int, error) {
@@ -296,13 +264,6 @@ func (p *party) guildOn(shard, count int) simdiscord.Channel {
 	return p.AddChannel(p.AddGuildOn(shard, count, fmt.Sprint("guild ", shard)), "general")
 }
 
-func (p *party) give(channel simdiscord.Channel, to *process) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at := chat.Address{Platform: "discord", Workspace: channel.GuildID, Channel: channel.ID}
-	p.owners[at.String()] = to.n
-}
-
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -405,7 +366,7 @@ func TestSharing_RefusedToken_EndsRunAlsoWithoutTheLead(t *testing.T) {
 		}
 		one := &process{party: p, n: 1}
 		d := discord.New(discord.Options{Token: "wrong", APIBaseURL: p.URL(), Log: slog.New(slog.DiscardHandler),
-			Sharing: &discord.Sharing{Router: one, Shards: one, Leads: leads, Store: "the database"}})
+			Sharing: &discord.Sharing{Shards: one, Leads: leads, Store: "the database"}})
 		ctx := within(t)
 		err := d.Run(ctx, one.accept)
 		if _, isSetup := errors.AsType[*chat.SetupError](err); !isSetup || ctx.Err() != nil {
@@ -506,7 +467,7 @@ func TestSharing_FormerSessionIsGone_ReadsTheChannels(t *testing.T) {
 	p.idle()
 }
 
-// setRefuse has handing on fail, or work again.
+// setRefuse makes accepting fail, or work again.
 func (p *party) setRefuse(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -150,7 +150,7 @@ func (d *Discord) linkToThread(ctx context.Context, h handle, question, thread s
 	defer cancel()
 	text := cutText(escapeText(question), maxQuoted) + "\n→ <#" + thread + ">"
 	body := payload{Content: text, Allowed: noMentions(), Flags: flagNoPreviews}
-	err := d.awaitCallback(ctx, h.Token)
+	err := d.awaitCallback(ctx, h, false)
 	if err == nil {
 		err = d.api.do(
 			ctx,

@@ -219,7 +219,7 @@ func (s *Slack) takeAndAnswer(w http.ResponseWriter, r *http.Request, in request
 	if !s.awaitReady(w, r) {
 		return false
 	}
-	takeNow := s.routeOrTake
+	takeNow := s.parseAndTake
 	if in.Kind == eventsKind {
 		takeNow = s.takeInTurn
 	}
@@ -237,12 +237,12 @@ func (s *Slack) takeAndAnswer(w http.ResponseWriter, r *http.Request, in request
 }
 
 // takeInTurn takes an event behind the earlier ones of its channel, as a socket does. It goes on with that when Slack has
-// hung up, after three seconds: the process that the channel belongs to may have failed and another one take over within
-// seconds, but Slack sends the event again at once, where it meets the same, and then after a minute.
+// hung up, after three seconds: the store may be slow, but Slack sends the event again at once, when it meets the same, and
+// then after a minute.
 func (s *Slack) takeInTurn(ctx context.Context, in request, arrived time.Time) (json.RawMessage, error) {
 	result := make(chan error, 1) // the queue never waits for this request
 	s.events.Do(in.channel(), func() {
-		_, err := s.routeOrTake(s.running, in, arrived) // an event has no answer but that it was taken
+		_, err := s.parseAndTake(s.running, in, arrived) // an event has no answer but that it was taken
 		result <- err
 	})
 	select {
@@ -255,12 +255,8 @@ func (s *Slack) takeInTurn(ctx context.Context, in request, arrived time.Time) (
 	}
 }
 
-// routeOrTake has the process that a request's channel belongs to take it, and returns what Slack is to be answered.
-func (s *Slack) routeOrTake(ctx context.Context, in request, arrived time.Time) (json.RawMessage, error) {
-	answer, routed, err := s.route(ctx, in)
-	if err != nil || routed {
-		return answer, err
-	}
+// parseAndTake takes a request, and returns what Slack is to be answered.
+func (s *Slack) parseAndTake(ctx context.Context, in request, arrived time.Time) (json.RawMessage, error) {
 	m, ok := s.parseRequest(in)
 	return s.take(ctx, m, ok, arrived)
 }

@@ -59,7 +59,7 @@ func TestConnectionsOfAnotherProcessAreReported(t *testing.T) {
 	second.wait(t, "slack counts connections of another process")
 	// Also where processes share a store: that of the others is another one.
 	var third journal
-	join(t, b.sim, slack.Options{Log: third.logger(), Router: alone{}})
+	join(t, b.sim, slack.Options{Log: third.logger(), Replicas: alone{}})
 	third.wait(t, "slack counts connections of another process")
 	first.mu.Lock()
 	defer first.mu.Unlock()

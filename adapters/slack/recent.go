@@ -42,7 +42,7 @@ func newRecent(now func() time.Time) kit.Recent[*wireMessage] {
 // trustEvents says whether all events come to this process, and in order: on one connection, which is the only one of
 // the app. Between two connections events may be missed.
 func (k *socket) trustEvents() {
-	k.recent.SetLive(len(k.links) == 1 && k.links[0].greeted && !k.hasOthers && k.o.Router == nil)
+	k.recent.SetLive(len(k.links) == 1 && k.links[0].greeted && !k.hasOthers && k.o.Replicas == nil)
 }
 
 // recentPlaces returns the places in which a message stands: its channel, its thread, or both.

@@ -207,13 +207,13 @@ func TestRecent_RepeatedDelivery_ReadsAgain(t *testing.T) {
 
 // Slack gives each event to one of the processes that are connected.
 func TestRecent_OtherProcess_IsReadEachTime(t *testing.T) {
-	for name, o := range map[string]slack.Options{"Slack counts it": {}, "it is configured": {Router: alone{}}} {
+	for name, o := range map[string]slack.Options{"Slack counts it": {}, "it is configured": {Replicas: alone{}}} {
 		t.Run(name, func(t *testing.T) {
 			b := start(t, simslack.Options{}, o)
 			channel, anna := b.sim.AddChannel("general").ID, b.sim.AddUser("anna")
 			up(t, b)
 			one := b
-			if o.Router == nil {
+			if o.Replicas == nil {
 				one = join(t, b.sim, slack.Options{})
 				if err := b.sim.WaitConnections(deadline(t), 2); err != nil {
 					t.Fatal(err)

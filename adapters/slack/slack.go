@@ -17,11 +17,10 @@
 // What is answered is left to others.
 //
 // A request comes in by an envelope of a socket (socket.go) or an HTTP request (http.go). parseRequest turns it into a
-// chat.Message, by its kind in event.go, interaction.go or form.go. It is handed on where the channel belongs to
-// another process (route.go), else it waits for what was missed before it (catchup.go) and goes to accept, in one queue
-// a channel. A draft goes out by one postJob (post.go): render cuts it into pieces, each of which is found (repeat.go),
-// streamed (stream.go), edited or posted, under a hidden label by which a later attempt and a later process find it
-// again.
+// chat.Message, by its kind in event.go, interaction.go or form.go. It waits for what was missed before it (catchup.go)
+// and goes to accept, in one queue a channel. A draft goes out by one postJob (post.go): render cuts it into pieces,
+// each of which is found (repeat.go), streamed (stream.go), edited or posted, under a hidden label by which a later
+// attempt and a later process find it again.
 //
 // What Slack was told once is remembered in kit.Memory and kit.Cache, which have locks of their own; the rest of
 // Slack's fields are set before ready is closed and are only read after that.
@@ -73,9 +72,8 @@ type Options struct {
 	// Title returns a better title for a thread of the agent view than its first question, within
 	// a few seconds; "": there is none. It may be nil.
 	Title func(ctx context.Context, question chat.Message) string
-	// Router is set where other processes may hold connections of this app, too, so that not every
-	// event comes to the process that its channel belongs to; nil: there are none.
-	Router Router
+	// Replicas is set if other processes may hold connections of this app, so that not every event comes to this one.
+	Replicas Replicas
 	// Log and Now are both required. Now is the clock of everything but waits and deadlines.
 	Log *slog.Logger
 	Now func() time.Time

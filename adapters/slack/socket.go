@@ -256,13 +256,13 @@ func (k *socket) onHello(l *connection) {
 }
 
 // noteOthers warns where Slack counts more connections of this app than are open here. Slack gives each event to one of
-// them: another process with the same token and a store of its own answers a part of the messages. Processes that hand on
-// what is another one's are expected, each with two connections while one replaces the other.
+// them: another process with the same token and a store of its own answers a part of the messages. Processes that share the
+// store are expected, each with two connections while one replaces the other.
 func (k *socket) noteOthers(counted int) {
 	expected := len(k.links)
 	k.hasOthers = counted > expected
-	if k.o.Router != nil {
-		expected += 2 * (k.o.Router.Processes() - 1)
+	if k.o.Replicas != nil {
+		expected += 2 * (k.o.Replicas.Processes() - 1)
 	}
 	if counted <= expected {
 		return
@@ -275,7 +275,7 @@ func (k *socket) noteOthers(counted int) {
 // onFrame handles one frame at once, because frames of other connections wait behind it. Storing a message is left to
 // the queues. A frame that cannot be decoded is logged and skipped: it names no envelope that could be acknowledged.
 func (k *socket) onFrame(l *connection, data []byte) {
-	f, r, err := readFrame(data, k.o.Router != nil)
+	f, r, err := readFrame(data)
 	if err != nil {
 		k.o.Log.Warn("slack frame not decoded", "bytes", len(data))
 		return
@@ -315,14 +315,13 @@ type frame struct {
 }
 
 // readFrame decodes a frame, and its payload as a request. An event is decoded with the frame: each decoding of a part
-// would read its text twice more. mayHandOn: a request may be another process's, which gets it as it came.
-func readFrame(data []byte, mayHandOn bool) (frame, request, error) {
+// would read its text twice more.
+func readFrame(data []byte) (frame, request, error) {
 	var event struct {
 		frame
 		Payload eventEnvelope `json:"payload"`
 	}
-	isEvent := json.Unmarshal(data, &event) == nil && event.Type == eventsKind
-	if isEvent && !mayHandOn {
+	if json.Unmarshal(data, &event) == nil && event.Type == eventsKind {
 		return event.frame, request{Kind: eventsKind, event: &event.Payload}, nil
 	}
 	var any struct {
@@ -330,11 +329,7 @@ func readFrame(data []byte, mayHandOn bool) (frame, request, error) {
 		Payload json.RawMessage `json:"payload"`
 	}
 	err := json.Unmarshal(data, &any)
-	r := request{Kind: any.Type, Payload: any.Payload}
-	if isEvent {
-		r.event = &event.Payload
-	}
-	return any.frame, r, err
+	return any.frame, request{Kind: any.Type, Payload: any.Payload}, err
 }
 
 // onRequest handles what Slack wants acknowledged, on the connection by which it came. What cannot
@@ -351,25 +346,10 @@ func (k *socket) onRequest(l *connection, envelope string, r request) {
 			k.o.Log.Warn("slack envelope not acknowledged", "envelope", envelope, "error", err)
 		}
 	}
-	if k.o.Router == nil {
-		k.handleRequest(envelope, r, answer)
-		return
-	}
-	// Who owns the channel may have to be looked up; the order within the channel stays.
-	k.queues.Do("route/"+r.channel(), func() {
-		reply, routed, err := k.route(k.ctx, r)
-		switch {
-		case err != nil:
-			k.o.Log.Warn("slack envelope not handed on, not acknowledged", "envelope", envelope, "error", err)
-		case routed:
-			answer(reply, true)
-		default:
-			k.handleRequest(envelope, r, answer)
-		}
-	})
+	k.handleRequest(envelope, r, answer)
 }
 
-// handleRequest handles a request of a channel that belongs to this process, in the order of the channel. done gets
+// handleRequest handles a request in the order of its channel. done gets
 // what Slack is to be answered; with taken false it must send the request again.
 func (k *socket) handleRequest(envelope string, r request, done func(answer json.RawMessage, taken bool)) {
 	m, ok := k.parseRequest(r)

@@ -115,7 +115,9 @@ func (a *App) schedule(p *parts) {
 		task{name: "changes", run: run(func(ctx context.Context) {
 			replica.Watch(ctx, a.store.Engine, a.o.Log, p.shared...)
 		})},
-		task{name: "limits", run: run(func(ctx context.Context) { a.o.Replica.ShareCounts(ctx, a.delivery, a.spending) })},
+		task{name: "limits", run: run(func(ctx context.Context) {
+			a.o.Replica.ShareCounts(ctx, a.delivery, a.spending, p.questions)
+		})},
 		task{name: "polls", run: run(p.polls.Run), leads: true},
 		task{name: "retention", leads: true, run: run(func(ctx context.Context) {
 			retention.Run(ctx, retention.Options{
@@ -234,7 +236,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		}
 	}
 	a.platforms = platform.NewSet(a.o.Log, a.newPlatform, list...)
-	a.o.Replica.OnRequest(a.platforms.TakeRequest)
+	a.o.Replica.SetPlatforms(a.platforms.Get)
 	a.history = history.New(history.Options{
 		Store:    a.store,
 		Platform: a.platforms.Get,
@@ -378,10 +380,15 @@ func (a *App) buildDelivery(context.Context, *parts) error {
 	if a.o.Local {
 		end = 0 // whoever asked is the one who ends the bot
 	}
+	var replicas delivery.Replicas // nil for a process that has its store alone
+	if a.o.Replica != nil {
+		replicas = a.o.Replica
+	}
 	a.delivery = delivery.New(delivery.Options{
 		Store:    a.store,
+		Replicas: replicas,
 		Answerer: router{a},
-		Platform: a.o.Replica.Platforms(a.platforms.Get),
+		Platform: a.platforms.Get,
 		Admit:    a.gate.Admit,
 		Urgent:   func(m chat.Message) bool { return a.features.Urgent(m) },
 		Log:      a.o.Log,

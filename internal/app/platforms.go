@@ -62,7 +62,7 @@ func (a *App) newDiscord(c *config.Config) chat.Platform {
 		Former: a.openForm, Log: a.o.Log, Now: a.o.Now,
 	}
 	if n := a.o.Replica; n != nil {
-		o.Sharing = &discord.Sharing{Router: n, Shards: n.Shards(), Leads: n.Leads(), Store: a.store.ID}
+		o.Sharing = &discord.Sharing{Shards: n.Shards(), Leads: n.Leads(), Store: a.store.ID}
 	}
 	return discord.New(o)
 }
@@ -89,7 +89,7 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		Log:       a.o.Log, Now: a.o.Now,
 	}
 	if a.o.Replica != nil {
-		o.Router = a.o.Replica
+		o.Replicas = a.o.Replica
 	}
 	return slack.New(o)
 }

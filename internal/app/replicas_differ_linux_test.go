@@ -12,8 +12,7 @@ import (
 )
 
 // TestReplicas_LeaderLacksAPlatform_NothingIsLost has a leader whose configuration lacks Slack, as where a token is missing
-// on its machine: what it has to post there, and what it inherits, is posted by the replica that has Slack, which also
-// gets the channel back.
+// on its machine: its posts there are sent by the replica that has Slack, which also answers what waits there.
 func TestReplicas_LeaderLacksAPlatform_NothingIsLost(t *testing.T) {
 	t.Parallel()
 	r := newReplicas(t, 2, 1, nil)
@@ -53,9 +52,9 @@ func TestReplicas_LeaderLacksAPlatform_NothingIsLost(t *testing.T) {
 	first := r.slack.Mention(channel, r.berit, "hello")
 	<-asked
 	r.all[follower].kill()
-	<-asked // by the leader, which has inherited it
 	r.all[follower].launch()
 	within(t, "the replica with Slack is connected again", func() bool { return r.isReady(follower) })
+	<-asked // by it: the leader leaves it the message
 	close(release)
 	second := r.slack.Mention(channel, r.berit, "hello again")
 	for _, e := range []simslack.Event{first, second} {

@@ -393,12 +393,6 @@ type Reporter interface {
 	Health() Health
 }
 
-// RequestTaker is a Platform that several processes share. It takes what another of them hands on: what the platform
-// has sent to that one for a channel of this one.
-type RequestTaker interface {
-	TakeRequest(ctx context.Context, request []byte) ([]byte, error)
-}
-
 // Typist is a Platform that can show that an answer is being written. Typing is
 // called again every few seconds while it lasts.
 type Typist interface {
@@ -508,9 +502,6 @@ var ErrStopped = errors.New("stopped by a user")
 // is there. A platform stops waiting to send, and finishes a request that it has begun: one that is cut off may still be
 // carried out, after the answer is shown.
 var ErrSuperseded = errors.New("the whole answer is there")
-
-// ErrSwitchedOff is returned for what a platform has to do that is not switched on in this process.
-var ErrSwitchedOff = errors.New("the platform is not switched on here")
 
 // ErrBusy is returned by accept when the bot cannot take more work now.
 var ErrBusy = errors.New("too much work is waiting")

@@ -5,7 +5,7 @@
 //     parallel. Messages that wait meanwhile are answered together.
 //   - Edits, deletions and stops reach the work that they are about.
 //   - A post is stored before it is sent, and its outcome afterwards.
-//   - Run resumes the work that a crash cut off, and Resume that of another process that has ended.
+//   - Run resumes the work that a crash cut off, and Take that of other processes.
 //   - A place learns when a post to it could not be delivered.
 //
 // What an answer says is up to the agent, and how it looks up to the adapter.
@@ -110,9 +110,23 @@ type Answerer interface {
 	Purge(ctx context.Context, subject string) error
 }
 
+// Replicas are the processes that share a store. A message is answered by the one that has claimed its channel.
+type Replicas interface {
+	// Accept stores a message as Inbox.Accept does. isMine is false if another process answers it, or this one after
+	// messages that it has yet to take.
+	Accept(ctx context.Context, r store.Received) (isNew, isMine bool, err error)
+	// Has reports whether this process is known to have claimed a channel.
+	Has(channel chat.Address) bool
+	// IsHeard reports whether a message of a conversation was accepted lately, by any process.
+	IsHeard(ctx context.Context, conversation chat.Address) bool
+	// FreePost makes a post wait for a process that takes it.
+	FreePost(ctx context.Context, p store.Post) error
+}
+
 // Options are what a Service needs.
 type Options struct {
 	Store    Store
+	Replicas Replicas // nil: this process has the store alone
 	Answerer Answerer
 	// Platform returns the present platform of a name, or nil.
 	Platform func(name string) chat.Platform
@@ -157,6 +171,9 @@ type Service struct {
 	workCtx     context.Context // ends when answers under way have to stop
 	wg          workers.Group
 
+	// taking is locked while work is taken, and read-locked while a message is stored and queued: what was stored first
+	// is queued first.
+	taking   sync.RWMutex
 	outcomes chan outcomeEvent
 	counts   counts
 }
@@ -276,7 +293,7 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 		}
 	}
 	if m.Change == "" {
-		if ok, reason := s.o.Admit(ctx, m, s.Working(m.Conversation)); !ok {
+		if ok, reason := s.o.Admit(ctx, m, s.isActive(ctx, m)); !ok {
 			if reason != "" {
 				s.postRefusal(ctx, m, reason)
 			}
@@ -292,26 +309,44 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 		}}
 	}
 	failpoint.Here(failpoint.Received)
+	s.taking.RLock()
+	defer s.taking.RUnlock()
 	unstored := s.beginUnstored(m)
 	// Stored before anything is done about it, and before the platform is told: from here on it has an outcome whatever
 	// happens.
-	isNew, err := s.o.Store.Accept(ctx, store.Received{Message: m, At: s.o.Now()})
-	isAccepted := err == nil && isNew
-	if isAccepted {
+	isNew, isMine, err := s.store(ctx, m)
+	if isNew && err == nil {
 		failpoint.Here(failpoint.Stored)
 		s.counts.accepted.Add(1)
 	} else if err == nil {
 		s.counts.repeats.Add(1)
 	}
+	isMine = isMine && isNew && err == nil
 	switch {
-	case unstored != nil && isAccepted:
+	case unstored != nil && isMine:
 		close(unstored.stored)
 	case unstored != nil:
 		s.withdraw(unstored)
-	case isAccepted:
+	case isMine:
 		s.route(m)
 	}
 	return err
+}
+
+// store stores a message; isMine reports whether this process answers it.
+func (s *Service) store(ctx context.Context, m chat.Message) (isNew, isMine bool, err error) {
+	r := store.Received{Message: m, At: s.o.Now()}
+	if s.o.Replicas != nil {
+		return s.o.Replicas.Accept(ctx, r)
+	}
+	isNew, err = s.o.Store.Accept(ctx, r)
+	return isNew, true, err
+}
+
+// isActive reports whether the bot is working in the conversation of a message, in any process.
+func (s *Service) isActive(ctx context.Context, m chat.Message) bool {
+	return s.Working(m.Conversation) || s.o.Replicas != nil && m.Reach == chat.Followed &&
+		!s.o.Replicas.Has(m.Conversation) && s.o.Replicas.IsHeard(ctx, m.Conversation)
 }
 
 // keepRefused stores a message that was refused and does not queue it, so that the next start answers it. It returns the

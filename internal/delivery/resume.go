@@ -25,14 +25,26 @@ func (s *Service) resumeWork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Resume(append(posts, undelivered...), messages)
+	s.resume(append(posts, undelivered...), messages)
 	return nil
 }
 
-// Resume queues work that another process has left and that is this one's now, in the order in which it was stored:
-// first the posts, then the messages without a post. Posts that were given up are queued for notice. What was resumed
-// within the last hour is skipped. Do not call it before Ready.
-func (s *Service) Resume(posts []store.Post, messages []store.Received) {
+// Take queues the work that take returns, which is this process's from then on. No message is stored and queued
+// meanwhile. Do not call it before Ready.
+func (s *Service) Take(take func() (store.Taken, error)) error {
+	s.taking.Lock()
+	defer s.taking.Unlock()
+	work, err := take()
+	if err == nil {
+		s.resume(work.Posts, work.Messages)
+	}
+	return err
+}
+
+// resume queues work that another process has left, in the order in which it was stored: first the posts, then the
+// messages without a post, then the messages that no process has begun to answer. Posts that were given up are queued for
+// notice. Work that was resumed within the last hour is skipped.
+func (s *Service) resume(posts []store.Post, messages []store.Received) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// No queue is worked on while the lock is held, so that messages which were merged into one answer are merged
@@ -62,19 +74,24 @@ func (s *Service) Resume(posts []store.Post, messages []store.Received) {
 	s.undelivered = s.undelivered[max(0, len(s.undelivered)-maxUndelivered):]
 	for _, r := range messages {
 		// A message with a stored post has its answer; only the post is left to be sent.
-		if key := r.Message.Key(); !answered[key] && s.noteResumed(key) && !s.isQueued(r.Message) {
+		if key := r.Message.Key(); !r.Fresh && !answered[key] && s.noteResumed(key) && !s.isQueued(r.Message) {
 			unanswered++
 			s.routeLocked(r.Message)
 		}
 	}
 	s.startResumed()
+	for _, r := range messages {
+		if r.Fresh {
+			s.routeLocked(r.Message)
+		}
+	}
 	if pending+unanswered > 0 {
 		s.o.Log.Info("resuming work of another process", "posts", pending, "messages", unanswered)
 	}
 }
 
-// noteResumed returns false where a post or a message was resumed before: what Run reads at its start may be passed to
-// Resume, too.
+// noteResumed returns false where a post or a message was resumed before: what Run reads at its start may be
+// taken, too.
 func (s *Service) noteResumed(key string) bool {
 	if _, ok := s.resumed[key]; ok {
 		return false
@@ -83,20 +100,19 @@ func (s *Service) noteResumed(key string) bool {
 	return true
 }
 
-// rememberResumed is how long what was resumed is known. What Run and Resume are both given was read within moments.
+// rememberResumed is how long what was resumed is known. What Run reads and Take takes was read within moments.
 const rememberResumed = time.Hour
 
-// forgetResumed forgets what was resumed so long ago that nobody has it left to be passed to Resume once more.
+// forgetResumed forgets what was resumed so long ago that it is not taken once more.
 func (s *Service) forgetResumed() {
 	before := s.o.Now().Add(-rememberResumed)
 	maps.DeleteFunc(s.resumed, func(_ string, at time.Time) bool { return at.Before(before) })
 }
 
-// isQueued reports whether a message waits or is being answered here. One that is being stored does not count: it turns
-// out to be a repeat.
+// isQueued reports whether a message waits or is being answered here.
 func (s *Service) isQueued(m chat.Message) bool {
 	q := s.questions[m.Subject()]
-	return q != nil && q.isStored() && slices.Contains(q.keys, m.Key())
+	return q != nil && slices.Contains(q.keys, m.Key())
 }
 
 // startResumed ends recovery: it puts what was resumed before what waits in its queue, since it is older, starts

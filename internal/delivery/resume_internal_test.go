@@ -13,7 +13,7 @@ func TestResume_LaterWork_ForgetsWhatWasResumedLongAgo(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	s := New(Options{Now: func() time.Time { return now }})
 	for n := range 5 {
-		s.Resume([]store.Post{{Key: fmt.Sprint("post ", n), Error: "refused"}}, nil)
+		s.resume([]store.Post{{Key: fmt.Sprint("post ", n), Error: "refused"}}, nil)
 		now = now.Add(40 * time.Minute)
 	}
 	if len(s.resumed) != 2 {

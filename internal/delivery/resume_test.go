@@ -90,7 +90,7 @@ func TestResume_WorkOfAnotherProcess_GoesOnBesideOtherWork(t *testing.T) {
 		l.message(said("a", "4", "fuor"))
 		l.message(changed("a", "4", chat.Edited, "1", "four"))
 		l.message(said("c", "5", "five"))
-		w.Resume(l.posts(given, answer, post("a", "digest")), l.messages)
+		w.take(l.posts(given, answer, post("a", "digest")), l.messages)
 		soon()
 		if got := p.texts(); len(got) != 3 || got[0] != "web/1" || !strings.Contains(got[1], "(reference given up)") ||
 			got[2] != "digest" {
@@ -127,11 +127,11 @@ func TestResume_Again_IsSkipped(t *testing.T) {
 		accept(t, w, said("c", "2", "live"))
 		live := append(l.messages, store.Received{Message: said("c", "2", "live")})
 		for range 3 {
-			w.Resume(posts, live)
+			w.take(posts, live)
 			soon()
 		}
 		later()
-		w.Resume(posts, l.messages)
+		w.take(posts, l.messages)
 		pass(time.Hour)
 		got := p.texts()
 		if len(got) != 4 || got[0] != "digest" || !strings.Contains(got[3], "(reference given up)") ||
@@ -157,7 +157,7 @@ func TestResume_WhatRunHasRead_IsSkipped(t *testing.T) {
 		w := start(t, path, p, &thinker{})
 		defer w.stop()
 		synctest.Wait()
-		w.Resume(posts, l.messages)
+		w.take(posts, l.messages)
 		later()
 		posted(t, p, "digest", "re: one")
 	})
@@ -173,7 +173,7 @@ func TestResume_InAConversationAtWork_ComesBeforeWhatWaits(t *testing.T) {
 		soon()
 		accept(t, w, said("a", "11", "waiting"))
 		l.message(said("a", "1", "older"))
-		w.Resume(l.posts(post("a", "digest")), l.messages)
+		w.take(l.posts(post("a", "digest")), l.messages)
 		later()
 		posted(t, p, "re: running", "digest", "re: older+waiting")
 	})
@@ -193,7 +193,7 @@ func TestResume_Stop_StopsWhatTheOtherProcessDid(t *testing.T) {
 		stop.Command = "stop"
 		l.message(said("a", "1", "one"))
 		l.message(stop)
-		w.Resume(nil, l.messages)
+		w.take(nil, l.messages)
 		later()
 		got := p.texts()
 		if len(got) != 3 || got[0] != "Stopped." || got[1] != "Stopped." || got[2] != "re: live" {
@@ -218,7 +218,7 @@ func TestResume_StopAlone_StopsNoOtherWork(t *testing.T) {
 		stop := said("a", "2", "stop")
 		stop.Command = "stop"
 		l.message(stop)
-		w.Resume(nil, l.messages)
+		w.take(nil, l.messages)
 		later()
 		posted(t, p, "I am not working on anything here just now.", "re: live")
 	})
@@ -231,7 +231,7 @@ func TestResume_LaterMessages_Wait(t *testing.T) {
 		w, l := startBeside(t, path, p, &thinker{})
 		defer w.stop()
 		l.message(said("a", "1", "one"))
-		w.Resume(nil, l.messages)
+		w.take(nil, l.messages)
 		soon()
 		accept(t, w, said("a", "2", "two"))
 		pass(time.Minute)
@@ -255,7 +255,7 @@ func TestResume_Command_IsAnsweredBesideAnother(t *testing.T) {
 		accept(t, w, command("1"))
 		soon()
 		l.message(command("2"))
-		w.Resume(nil, l.messages)
+		w.take(nil, l.messages)
 		pass(time.Minute)
 		posted(t, p, "re: 1", "re: 2")
 	})
@@ -269,9 +269,9 @@ func TestResume_UrgentMessage_IsAnsweredOnceAndAtOnce(t *testing.T) {
 		accept(t, w, said("a", "10", "live"))
 		soon()
 		l.message(said("a", "1", "urgent"))
-		w.Resume(nil, l.messages)
+		w.take(nil, l.messages)
 		l.message(said("b", "2", "two"))
-		w.Resume(nil, l.messages)
+		w.take(nil, l.messages)
 		pass(time.Minute)
 		later()
 		got := p.texts()
@@ -294,7 +294,7 @@ func TestResume_ManyGivenUp_TheNewestAreTold(t *testing.T) {
 			given.Error = "refused"
 			lost = append(lost, given)
 		}
-		w.Resume(append(lost, l.posts(post("a", "digest"))...), nil)
+		w.take(append(lost, l.posts(post("a", "digest"))...), nil)
 		later()
 		texts := p.texts()
 		if len(texts) != 1001 || !strings.Contains(texts[1], "(reference given up 5)") {
@@ -351,4 +351,9 @@ func TestRun_CannotReadWhatWasLeft_Fails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// take queues work that was taken.
+func (w world) take(posts []store.Post, messages []store.Received) {
+	_ = w.Take(func() (store.Taken, error) { return store.Taken{Posts: posts, Messages: messages}, nil }) // no error
 }

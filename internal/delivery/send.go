@@ -155,6 +155,9 @@ func (s *Service) postWithRetries(ctx context.Context, p store.Post) (chat.Ref, 
 	for {
 		// Asked each time: while a post waits its platform may get another token.
 		platform := s.o.Platform(p.To.Platform)
+		if platform == nil && s.o.Replicas != nil && s.o.Now().Sub(p.At) < giveUpAfter {
+			return chat.Ref{}, s.freePost(ctx, p)
+		}
 		if platform == nil {
 			return chat.Ref{}, fmt.Errorf("platform %s is not switched on", p.To.Platform)
 		}
@@ -187,6 +190,15 @@ func (s *Service) postWithRetries(ctx context.Context, p store.Post) (chat.Ref, 
 		}
 		wait = min(2*wait, maxWait)
 	}
+}
+
+// freePost leaves a post to a process in which its platform is switched on, and returns errStopped: the configurations of
+// replicas differ while they are changed one after another.
+func (s *Service) freePost(ctx context.Context, p store.Post) error {
+	s.o.Log.Info("platform is not switched on here; leaving the post to another replica", "post", p.Key,
+		"platform", p.To.Platform)
+	_ = s.retryWrite(ctx, "post not left to another replica", func() error { return s.o.Replicas.FreePost(ctx, p) })
+	return errStopped
 }
 
 // postOnce makes one attempt to post p: in the thread of the post that it belongs below, if

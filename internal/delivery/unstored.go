@@ -7,7 +7,8 @@ import "ravenbot/internal/chat"
 // message has to be stored and routed first: it is no question, or its conversation has other work, to which it may belong.
 // The caller stores the message, and then closes the question's channel stored, or calls withdraw.
 func (s *Service) beginUnstored(m chat.Message) *question {
-	if !m.IsQuestion() || m.Stops() || s.o.Urgent != nil && s.o.Urgent(m) {
+	isElsewhere := s.o.Replicas != nil && !s.o.Replicas.Has(m.Conversation)
+	if isElsewhere || !m.IsQuestion() || m.Stops() || s.o.Urgent != nil && s.o.Urgent(m) {
 		return nil
 	}
 	s.mu.Lock()

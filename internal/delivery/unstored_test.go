@@ -221,23 +221,3 @@ func TestAccept_StopBeforeTheMessageFailsToBeStored_LeavesItsAnswerOpen(t *testi
 		}
 	})
 }
-
-// What another process left, and is delivered again here at the same moment, is answered once.
-func TestResume_OfAMessageThatIsBeingStored_IsAnswered(t *testing.T) {
-	tellSlowly(t, nil, func(t *testing.T, w world, p *platform, _ *preparer, d *slowDisk) {
-		synctest.Wait() // what is in the store at the start is resumed anyway
-		m := said("a", "1", "hello")
-		if _, err := d.Store.Accept(t.Context(), store.Received{Message: m, At: time.Now()}); err != nil {
-			t.Fatal(err)
-		}
-		repeat := acceptLater(t, w, m)
-		w.Resume(nil, []store.Received{{Message: m, At: time.Now()}})
-		if err := <-repeat; err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		if got := p.texts(); !slices.Equal(got, []string{"re: hello"}) {
-			t.Errorf("posted %q, want one answer", got)
-		}
-	})
-}

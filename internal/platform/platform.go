@@ -118,15 +118,6 @@ func (s *Set) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) 
 	return chat.Context{}
 }
 
-// TakeRequest has the platform of a channel take what another process has handed on. Its error wraps chat.ErrSwitchedOff
-// where the platform is switched off.
-func (s *Set) TakeRequest(ctx context.Context, channel chat.Address, request []byte) ([]byte, error) {
-	if p, ok := s.Get(channel.Platform).(chat.RequestTaker); ok {
-		return p.TakeRequest(ctx, request)
-	}
-	return nil, fmt.Errorf("take a request of another process for %s: %w", channel.Platform, chat.ErrSwitchedOff)
-}
-
 // Formatting returns what a model has to know of how a platform shows text; empty: nothing.
 func (s *Set) Formatting(name string) string {
 	if f, ok := s.Get(name).(chat.Formatter); ok {

@@ -20,6 +20,13 @@ type configuration struct {
 	logged  string   // what the operator was told last
 }
 
+// Box encrypts what replicas tell one another with the key that all of them have.
+type Box interface {
+	// Seal encrypts a text under a name; Open returns an error for what was not sealed under it.
+	Seal(name string, plain []byte) []byte
+	Open(name string, sealed []byte) ([]byte, error)
+}
+
 // sealedConfiguration is the name that the sums are encrypted under: they are those of secrets, too.
 const sealedConfiguration = "configuration of a replica"
 

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Counter is a part of the bot whose limits hold for all replicas together: it tells the others what it has counted.
+// Counter is a part of the bot that tells the other replicas what it has counted, because its limits hold for all together,
+// or what else they have to know.
 type Counter interface {
 	// Topic names what is counted, the same in each replica.
 	Topic() string

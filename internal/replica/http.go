@@ -5,13 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/http/httputil"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,19 +24,14 @@ const (
 	// headerTimeout bounds how long the leader may take to begin its answer. A turn that is asked for over HTTP
 	// answers when it is done.
 	headerTimeout = 10 * time.Minute
-	// sendTimeout bounds how long another replica may take for a request of a chat platform, which stores it.
-	sendTimeout = 10 * time.Second
-	// maxRequest is the most that is read of such a request or its answer, in bytes: a frame of Slack, in base64.
-	maxRequest = 8 << 20
+	// retryPause is how often it is looked meanwhile who the leader is.
+	retryPause = 100 * time.Millisecond
 	// leaderWait bounds how long an HTTP request waits for another leader: longer than the others wait for one that was
 	// killed.
 	leaderWait = 15 * time.Second
 	// maxKept is how long the body of such a request may be, in bytes. It is kept meanwhile.
 	maxKept = 1 << 20
 )
-
-// requestPath is where a replica takes what others hand on.
-const requestPath = "/replica/request"
 
 // notTakenHeader is set where a replica was taken for the leader, and is not: nothing was done.
 const notTakenHeader = "Ravenbot-Not-Taken"
@@ -46,109 +40,12 @@ const notTakenHeader = "Ravenbot-Not-Taken"
 const viaHeader = "Ravenbot-Replica"
 
 // newTransport returns what carries requests to other replicas. No proxy of the environment is meant for them.
-func newTransport(r *reach) *http.Transport {
+func newTransport() *http.Transport {
 	return &http.Transport{
-		DialContext:           r.dial,
+		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		ResponseHeaderTimeout: headerTimeout,
 		IdleConnTimeout:       time.Minute,
 		MaxIdleConnsPerHost:   64,
-	}
-}
-
-// Box encrypts what replicas send to one another with the key that all of them have.
-type Box interface {
-	// Seal encrypts a text under a name; Open returns an error for what was not sealed under it.
-	Seal(name string, plain []byte) []byte
-	Open(name string, sealed []byte) ([]byte, error)
-}
-
-// envelope is a request for the owner of a channel, a post that the sender cannot send itself, or a question: whether an
-// HTTP request is about something that a replica alone has, or whether a platform is switched on.
-type envelope struct {
-	Channel      string       `json:"channel,omitempty"` // its key
-	Request      []byte       `json:"request,omitempty"`
-	Post         *postRequest `json:"post,omitempty"`
-	URL          string       `json:"url,omitempty"` // path and query of the HTTP request
-	PlatformName string       `json:"platform,omitempty"`
-}
-
-// sealedFor returns the name that requests to a replica are encrypted under, and answeredBy that of its answers: what
-// somebody has recorded on the way is of no use with another replica, nor with this one after a restart.
-func sealedFor(replica int64) string { return "request to replica " + strconv.FormatInt(replica, 10) }
-
-// answeredBy is sealedFor for the answers of a replica.
-func answeredBy(replica int64) string { return "answer of replica " + strconv.FormatInt(replica, 10) }
-
-// send has another replica take a request, and returns its answer. It returns a *refusedError where the right replica
-// could not take it; after any other error the owner has to be asked for again.
-func (n *Node) send(ctx context.Context, to store.Replica, e envelope) ([]byte, error) {
-	return n.sendWithin(ctx, sendTimeout, to, e)
-}
-
-// sendWithin is send for what may take another time.
-func (n *Node) sendWithin(ctx context.Context, limit time.Duration, to store.Replica, e envelope) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	plain, err := json.Marshal(e)
-	if err != nil {
-		return nil, err
-	}
-	url := "http://" + to.Address + requestPath
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(n.box.Seal(sealedFor(to.ID), plain)))
-	if err != nil {
-		return nil, err
-	}
-	res, err := n.transport.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	// A longer answer is cut off here, and Open refuses it.
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxRequest))
-	switch {
-	case err != nil:
-		return nil, err
-	case res.StatusCode == http.StatusUnprocessableEntity:
-		return nil, &refusedError{"see its log"}
-	case res.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("it answered %s", res.Status)
-	}
-	return n.box.Open(answeredBy(to.ID), body)
-}
-
-// serveRequest takes what another replica hands on.
-func (n *Node) serveRequest(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-	if err == nil {
-		body, err = n.box.Open(sealedFor(n.self.ID), body)
-	}
-	var e envelope
-	if err == nil {
-		err = json.Unmarshal(body, &e)
-	}
-	if err != nil {
-		// Also what was meant for a replica that had this address before.
-		w.WriteHeader(http.StatusForbidden)
-		return
-	}
-	var answer []byte
-	switch {
-	case e.URL != "":
-		answer = []byte(strconv.FormatBool(n.has(e.URL)))
-	case e.PlatformName != "":
-		answer = []byte(strconv.FormatBool(n.platformHere(e.PlatformName) != nil))
-	case e.Post != nil:
-		answer, err = n.servePost(r.Context(), *e.Post)
-	default:
-		answer, err = n.takeFrom(r.Context(), e)
-	}
-	switch {
-	case err == nil:
-		_, _ = w.Write(n.box.Seal(answeredBy(n.self.ID), answer))
-	case isRefused(err):
-		w.WriteHeader(http.StatusUnprocessableEntity)
-	default:
-		w.WriteHeader(http.StatusMisdirectedRequest)
 	}
 }
 
@@ -158,16 +55,14 @@ func isLocal(path string) bool {
 	return path == "/healthz" || path == "/readyz" || path == "/metrics" || strings.HasPrefix(path, "/slack/")
 }
 
-// Handler returns a handler that takes what other replicas hand on, has next answer what this one answers for itself,
-// or finds somebody for (Held), and all else while it is the leader, and hands on the rest to the leader.
+// Handler returns a handler that has next answer the requests that each replica answers for itself, those for which it
+// finds a replica (Held), and all others while it is the leader. It hands on the rest to the leader.
 func (n *Node) Handler(next http.Handler) http.Handler {
 	if n == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.URL.Path == requestPath && r.Method == http.MethodPost:
-			n.serveRequest(w, r)
 		case isLocal(r.URL.Path), n.isHeld(r.URL.Path), n.IsLeader():
 			next.ServeHTTP(w, r)
 		default:
@@ -222,7 +117,7 @@ func (n *Node) serveByLeader(w http.ResponseWriter, r *http.Request, next http.H
 			return
 		}
 		select {
-		case <-time.After(handOnPause):
+		case <-time.After(retryPause):
 		case <-n.leads:
 		case <-r.Context().Done():
 			return
@@ -248,20 +143,25 @@ func readSmallBody(r *http.Request) (body []byte, isWhole bool, err error) {
 }
 
 // Held returns a handler for requests to a path that are about something which one replica alone keeps in memory. has
-// reports whether this one does. Where it does not, the request goes to the replica that does, if there is one.
+// reports whether this one does. Otherwise the other replicas are asked, one after another.
 func (n *Node) Held(path string, has func(*http.Request) bool, next http.Handler) http.Handler {
 	if n == nil {
 		return next
 	}
 	n.mu.Lock()
-	n.held[path] = has
+	n.held[path] = true
 	n.mu.Unlock()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !has(r) && r.Header.Get(viaHeader) == "" {
-			if other, ok := n.findHolder(r.Context(), envelope{URL: r.URL.String()}); ok {
-				if _, why := n.proxy(w, r, other); why != "" {
-					unavailable(w, why)
-				}
+		if has(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if r.Header.Get(viaHeader) != "" {
+			w.Header().Set(notTakenHeader, "true")
+			return
+		}
+		for _, other := range n.others(r.Context()) {
+			if _, why := n.proxy(w, r, other); why == "" {
 				return
 			}
 		}
@@ -269,54 +169,20 @@ func (n *Node) Held(path string, has func(*http.Request) bool, next http.Handler
 	})
 }
 
-// isHeld reports whether Held serves a path: its requests go to the replica that keeps what they are
-// about, and not to the leader.
+// isHeld reports whether Held serves a path.
 func (n *Node) isHeld(path string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.held[path] != nil
+	return n.held[path]
 }
 
-// has reports whether an HTTP request, by its path and query, is about something that this replica keeps in memory.
-func (n *Node) has(address string) bool {
-	r, err := http.NewRequest(http.MethodGet, address, nil)
-	if err != nil {
-		return false
-	}
-	n.mu.Lock()
-	has := n.held[r.URL.Path]
-	n.mu.Unlock()
-	return has != nil && has(r)
-}
-
-// findHolder returns a replica that answers a question with yes: it keeps in memory what an HTTP request is about, or has a
-// platform; false: none does.
-func (n *Node) findHolder(ctx context.Context, question envelope) (store.Replica, bool) {
+// others returns the replicas besides this one.
+func (n *Node) others(ctx context.Context) []store.Replica {
 	living, err := n.members.Replicas(ctx)
 	if err != nil {
-		n.o.Log.Warn("other replicas not asked", "error", err)
+		n.o.Log.Warn("failed to list the other replicas", "error", err)
 	}
-	living = slices.DeleteFunc(living, func(r store.Replica) bool { return r.ID == n.self.ID })
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // who is still asked when one has it
-	type reply struct {
-		from store.Replica
-		has  bool
-	}
-	// All at once: one that is paused answers nothing, and the person at the browser waits.
-	replies := make(chan reply, len(living)) // senders never block
-	for _, r := range living {
-		go func() {
-			answer, err := n.send(ctx, r, question)
-			replies <- reply{r, err == nil && string(answer) == "true"}
-		}()
-	}
-	for range living {
-		if r := <-replies; r.has {
-			return r.from, true
-		}
-	}
-	return store.Replica{}, false
+	return slices.DeleteFunc(living, func(r store.Replica) bool { return r.ID == n.self.ID })
 }
 
 // proxy hands an HTTP request on to another replica. why says why that one has not answered; then nothing was written to w,

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -62,33 +61,6 @@ func TestHeld_GoesToWhoHasIt(t *testing.T) {
 				t.Errorf("%s was asked: %d %s, want %s", asked.url, status, body, want)
 			}
 		}
-	}
-}
-
-// All replicas are asked at once: the person at the browser does not wait for one that is paused.
-func TestHeld_PausedReplica_DelaysNobody(t *testing.T) {
-	d := newDatabase()
-	join := func(has func() bool) *running {
-		return d.joinWith(t, func(n *replica.Node, pages http.Handler) http.Handler {
-			return n.Held("/back", func(*http.Request) bool { return has() }, pages)
-		})
-	}
-	asked := join(func() bool { return false })
-	// The holder says that it is the one when the other was asked, too. The other one answers nothing.
-	otherAsked, over := make(chan struct{}), make(chan struct{})
-	defer close(over)
-	holder := join(func() bool {
-		select {
-		case <-otherAsked:
-		case <-over:
-		}
-		return true
-	})
-	note := sync.OnceFunc(func() { close(otherAsked) })
-	join(func() bool { note(); <-over; return false })
-	status, body := get(t, asked.url+"/back")
-	if want := strings.TrimPrefix(holder.url, "http://"); status != http.StatusOK || !strings.HasPrefix(body, want) {
-		t.Errorf("%d %s, want an answer of %s", status, body, want)
 	}
 }
 

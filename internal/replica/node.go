@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -13,18 +12,16 @@ import (
 )
 
 const (
-	// lookEvery is how often a replica looks for what others have left, which bounds how long an orderly hand-over
-	// takes.
+	// lookEvery is how often a replica looks for work to take, of which no notice may have come.
 	lookEvery = 500 * time.Millisecond
 	// idleAfter is how long nothing may have come from a channel before its replica gives it back, so that the
 	// channels are shared out anew when replicas come and go.
 	idleAfter = 10 * time.Minute
-	// handOnFor bounds how long something waits for the owner of its channel: longer than the others wait for a
-	// replica that was killed. Slack sends it again after that.
-	handOnFor = 20 * time.Second
-	// handOnPause is how often it is looked meanwhile who the owner is: often enough for what came to different replicas
-	// for one channel to keep the order in which people said it.
-	handOnPause = 100 * time.Millisecond
+	// heardFor is how long after a message of a conversation the bot may still be working on it.
+	heardFor = 30 * time.Minute
+	// waitForPlatform is how long work waits for a replica in which its platform is switched on. Another one takes it
+	// then, to give it up: posts of a channel wait for one another.
+	waitForPlatform = 6 * time.Hour
 )
 
 // Node is this replica among those of a store. It is safe for concurrent use. A nil Node is that of a process that has
@@ -47,24 +44,20 @@ type Node struct {
 
 	mu     sync.Mutex
 	own    map[string]time.Time     // keys of this replica, and when each was last used
-	others map[string]store.Replica // the owners of other keys, as far as they were asked for
+	owners map[string]store.Replica // the owners of other keys, as far as they were asked for
 	leader store.Replica            // as it was found last; zero: the database did not answer
 	living int                      // replicas, as they were counted last
 	// ended are closed when a replica that answers HTTP requests for this one is no replica any more.
 	ended map[int64]chan struct{}
-	take  Taker
 	// acquired is told of channels that belong to this replica from now on.
 	acquired func(channel chat.Address)
-	held     map[string]func(*http.Request) bool // by path, for Held
-	// platform returns the platforms that are switched on in this process, for Platforms.
+	held     map[string]bool // paths that Held serves
+	// platform returns the platforms that are switched on in this process; nil: none were made yet.
 	platform func(name string) chat.Platform
-	work     Work // while Run runs
+	behind   chan struct{} // brings a value if a message of this replica waits behind others that it has to take
 	// configuration compares that of this process with those of the others; nil: nothing does.
 	configuration *configuration
 }
-
-// Taker takes a request about a channel that another replica has handed on, and returns its answer.
-type Taker func(ctx context.Context, channel chat.Address, request []byte) ([]byte, error)
 
 // newNode returns the node of a replica that has joined and owns nothing yet.
 func newNode(o Options, members store.Membership, self store.Replica) *Node {
@@ -74,12 +67,13 @@ func newNode(o Options, members store.Membership, self store.Replica) *Node {
 		self:    self,
 		leads:   make(chan struct{}),
 
-		transport: newTransport(newReach(o.Log, o.Now)),
+		transport: newTransport(),
 
 		own:    map[string]time.Time{},
-		others: map[string]store.Replica{},
+		owners: map[string]store.Replica{},
 		ended:  map[int64]chan struct{}{},
-		held:   map[string]func(*http.Request) bool{},
+		held:   map[string]bool{},
+		behind: make(chan struct{}, 1),
 	}
 }
 
@@ -135,16 +129,6 @@ func (n *Node) WhenLeading(run func(context.Context) error) func(context.Context
 	}
 }
 
-// OnRequest sets what takes the requests that other replicas hand on. Until then they are refused.
-func (n *Node) OnRequest(take Taker) {
-	if n == nil {
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.take = take
-}
-
 // OnAcquire sets what is told of each channel that comes to belong to this replica, before anything of it is taken.
 func (n *Node) OnAcquire(acquired func(channel chat.Address)) {
 	if n == nil {
@@ -158,24 +142,25 @@ func (n *Node) OnAcquire(acquired func(channel chat.Address)) {
 // noteOwn notes that a key belongs to this replica; n.mu is held.
 func (n *Node) noteOwn(key string) {
 	n.own[key] = n.o.Now()
+	delete(n.owners, key)
 	if at, err := chat.ParseAddress(key); err == nil && n.acquired != nil {
 		n.acquired(at)
 	}
 }
 
-// Work is what a replica does with what others have left.
+// Work is what a replica does with what it has taken.
 type Work interface {
-	// Ready returns a channel that is closed when Resume may be called.
+	// Ready returns a channel that is closed when Take may be called.
 	Ready() <-chan struct{}
-	// Resume takes up the work that another process has left.
-	Resume(posts []store.Post, messages []store.Received)
+	// Take queues the work that take returns. No message is stored and queued meanwhile.
+	Take(take func() (store.Taken, error)) error
 	// WorkingIn reports whether anything is queued or under way in a channel or its threads. Such a channel is not given
 	// back.
 	WorkingIn(channel chat.Address) bool
 }
 
-// Run takes over what others leave, until ctx ends. Before it has their work resumed, and before this replica leads, it
-// has the parts reload what others have changed.
+// Run takes the work of nobody, until ctx ends. Before the work of a replica that has ended is resumed, and before this
+// replica leads, the parts reload what others have changed.
 func (n *Node) Run(ctx context.Context, work Work, parts ...Shared) {
 	if n == nil {
 		return
@@ -185,9 +170,6 @@ func (n *Node) Run(ctx context.Context, work Work, parts ...Shared) {
 	case <-ctx.Done():
 		return
 	}
-	n.mu.Lock()
-	n.work = work
-	n.mu.Unlock()
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for ctx.Err() == nil {
@@ -199,18 +181,31 @@ func (n *Node) Run(ctx context.Context, work Work, parts ...Shared) {
 				n.o.Log.Warn("idle channels not given back", "error", err)
 			}
 		}
+		n.awaitLook(ctx, look.C, work, parts)
+	}
+}
+
+// awaitLook takes the work of nobody whenever there is a notice of it, until the next look: the time has come, or a replica
+// has ended.
+func (n *Node) awaitLook(ctx context.Context, look <-chan time.Time, work Work, parts []Shared) {
+	for {
 		select {
-		case <-n.members.Left():
-		case <-look.C:
+		case <-n.members.Waiting():
+		case <-n.behind:
+		case <-look:
+			return
 		case <-ctx.Done():
+			return
+		}
+		if hasEnded, err := n.take(ctx, work, parts); hasEnded || err != nil {
+			return
 		}
 	}
 }
 
-// look takes over what others have left, and notes who the leader is. Without work the start of the bot reads what was
-// left.
+// look takes the work of nobody, and notes who the leader is. Without work the start of the bot reads what was taken.
 func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
-	if err := n.inherit(ctx, work, parts); err != nil {
+	if _, err := n.take(ctx, work, parts); err != nil {
 		return err
 	}
 	leader, err := n.members.Claim(ctx, store.LeaderKey)
@@ -233,10 +228,10 @@ func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
 	for _, r := range living {
 		ids[r.ID] = true
 	}
-	// Who inherits the keys of a replica that has ended is asked of the database when something comes for them.
-	for key, owner := range n.others {
+	// The database is asked for the owners of the keys of a replica that has ended when something comes for them.
+	for key, owner := range n.owners {
 		if !ids[owner.ID] {
-			delete(n.others, key)
+			delete(n.owners, key)
 		}
 	}
 	for id, ended := range n.ended {
@@ -256,29 +251,47 @@ func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
 	return nil
 }
 
-// inherit takes over what others have left. Nobody is told meanwhile that a channel belongs to this replica: what
-// comes there must not be taken before what was left.
-func (n *Node) inherit(ctx context.Context, work Work, parts []Shared) error {
-	n.asking.Lock()
-	defer n.asking.Unlock()
-	left, err := n.members.Inherit(ctx)
-	if err != nil {
-		return err
+// take takes the work of nobody, and reports whether a replica has ended. Nobody is told meanwhile that a channel belongs
+// to this replica: messages that come then must not be answered before older ones.
+func (n *Node) take(ctx context.Context, work Work, parts []Shared) (hasEnded bool, err error) {
+	isAny, err := n.members.HasFree(ctx)
+	if err != nil || !isAny {
+		return false, err
 	}
-	for _, r := range left.From {
-		n.o.Log.Info("taken over what a replica left",
-			"replica", r.Name, "messages", len(left.Messages), "posts", len(left.Posts))
+	take := func() (store.Taken, error) {
+		n.asking.Lock()
+		defer n.asking.Unlock()
+		taken, err := n.members.Take(ctx, n.mayTake)
+		if err != nil {
+			return taken, err
+		}
+		hasEnded = len(taken.From) > 0
+		for _, r := range taken.From {
+			n.o.Log.Info("replica has ended; its work was taken over", "replica", r.Name,
+				"messages", len(taken.Messages), "posts", len(taken.Posts))
+		}
+		if work != nil && hasEnded && len(taken.Messages)+len(taken.Posts) > 0 {
+			n.reload(ctx, parts)
+		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, key := range taken.Keys {
+			n.noteOwn(key)
+		}
+		return taken, nil
 	}
-	if work != nil && len(left.Messages)+len(left.Posts) > 0 {
-		n.reload(ctx, parts)
-		work.Resume(left.Posts, left.Messages)
+	if work == nil {
+		_, err = take()
+	} else {
+		err = work.Take(take)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, key := range left.Keys {
-		n.noteOwn(key)
-	}
-	return nil
+	return hasEnded, err
+}
+
+// mayTake reports whether this replica takes the work for a place, which was stored at a time: the platform of the place
+// must be switched on.
+func (n *Node) mayTake(to chat.Address, since time.Time) bool {
+	return n.hasPlatform(to.Platform) || n.o.Now().Sub(since) > waitForPlatform
 }
 
 // reload has the parts reload at once. What failed is repeated by Watch.
@@ -329,7 +342,7 @@ func (n *Node) owner(ctx context.Context, key string) (store.Replica, error) {
 	if owner.ID == n.self.ID {
 		n.noteOwn(key)
 	} else {
-		n.others[key] = owner
+		n.owners[key] = owner
 	}
 	return owner, nil
 }
@@ -342,7 +355,7 @@ func (n *Node) knownOwner(key string) (store.Replica, bool) {
 		n.own[key] = n.o.Now()
 		return n.self, true
 	}
-	owner, ok := n.others[key]
+	owner, ok := n.owners[key]
 	return owner, ok
 }
 
@@ -354,13 +367,6 @@ func (n *Node) endOf(id int64) <-chan struct{} {
 		n.ended[id] = make(chan struct{})
 	}
 	return n.ended[id]
-}
-
-// forget has the owner of a key be asked for again.
-func (n *Node) forget(key string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.others, key)
 }
 
 // releaseIdle gives back the channels from which nothing came for a while.
@@ -377,7 +383,8 @@ func (n *Node) releaseIdle(ctx context.Context, work Work) error {
 	}
 	for key, used := range n.own {
 		at, err := chat.ParseAddress(key)
-		if err == nil && n.o.Now().Sub(used) > idleAfter && !work.WorkingIn(at) {
+		isIdle := err == nil && (n.o.Now().Sub(used) > idleAfter || !n.hasPlatformLocked(at.Platform))
+		if isIdle && !work.WorkingIn(at) {
 			idle = append(idle, key)
 			// First here: whoever asks now waits until it was given back, and claims it anew.
 			delete(n.own, key)
@@ -395,102 +402,56 @@ func (n *Node) releaseIdle(ctx context.Context, work Work) error {
 	return err
 }
 
-// HandOn has the replica that a channel belongs to take a request, and returns its answer. mine is true where the
-// channel belongs to this one: then nothing was done. While the owner does not answer it waits until another replica
-// has taken over, or handOnFor has passed.
-func (n *Node) HandOn(ctx context.Context, channel chat.Address, request []byte) (answer []byte, mine bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, handOnFor)
-	defer cancel()
-	for {
-		owner, err := n.owner(ctx, store.ClaimKey(channel))
-		switch {
-		case err == nil && owner.ID == n.self.ID:
-			return nil, true, nil
-		case err == nil:
-			answer, err = n.sendToOwner(ctx, owner, envelope{Channel: store.ClaimKey(channel), Request: request})
-			if err == nil {
-				return answer, false, nil
-			}
-			// The owner is the right one and could not take it: to look for another one would change nothing.
-			if isRefused(err) {
-				return nil, false, err
-			}
-			n.forget(store.ClaimKey(channel))
-			err = fmt.Errorf("hand on to replica %s: %w", owner.Name, err)
-		}
+// Accept stores a message; isMine reports whether this replica answers it. Otherwise the owner of its channel takes it.
+func (n *Node) Accept(ctx context.Context, r store.Received) (isNew, isMine bool, err error) {
+	isOwn, err := n.Owns(ctx, r.Message.Conversation)
+	if err != nil {
+		return false, false, fmt.Errorf("find out which replica answers a message: %w", err)
+	}
+	isNew, isMine, err = n.members.AcceptFor(ctx, r, isOwn)
+	if isOwn && !isMine && err == nil {
 		select {
-		case <-time.After(handOnPause):
-		case <-ctx.Done():
-			return nil, false, err
+		case n.behind <- struct{}{}:
+		default:
 		}
 	}
+	return isNew, isMine, err
 }
 
-// sendToOwner has the owner of a channel take a request. It gives up when the channel belongs to another replica: one
-// that is paused accepts connections, and answers nothing.
-func (n *Node) sendToOwner(ctx context.Context, owner store.Replica, e envelope) ([]byte, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	// Most requests are answered before the first look, and ask the database nothing.
-	watch := time.AfterFunc(handOnPause, func() {
-		for ctx.Err() == nil {
-			if now, err := n.members.Claim(ctx, e.Channel); err == nil && now.ID != owner.ID {
-				cancel()
-			}
-			select {
-			case <-time.After(handOnPause):
-			case <-ctx.Done():
-			}
-		}
-	})
-	defer watch.Stop()
-	return n.send(ctx, owner, e)
+// Has reports whether a channel is known to belong to this replica.
+func (n *Node) Has(channel chat.Address) bool {
+	owner, isKnown := n.knownOwner(store.ClaimKey(channel))
+	return isKnown && owner.ID == n.self.ID
 }
 
-// refusedError is the answer of a replica that could not take a request that it was the right one for.
-type refusedError struct{ what string }
-
-func (e *refusedError) Error() string {
-	return "the replica that the channel belongs to refused it: " + e.what
+// IsHeard reports whether a message of a conversation was accepted lately.
+func (n *Node) IsHeard(ctx context.Context, conversation chat.Address) bool {
+	is, err := n.members.IsHeard(ctx, conversation, n.o.Now().Add(-heardFor))
+	return err == nil && is
 }
 
-// isRefused reports whether another replica answered and refused, as opposed to one that was not
-// reached.
-func isRefused(err error) bool {
-	_, ok := errors.AsType[*refusedError](err)
-	return ok
-}
+// FreePost makes a post wait for another replica.
+func (n *Node) FreePost(ctx context.Context, p store.Post) error { return n.members.FreePost(ctx, p) }
 
-// takeFrom takes a request that another replica has handed on. errNotOwner: its channel belongs to a third one.
-func (n *Node) takeFrom(ctx context.Context, e envelope) ([]byte, error) {
-	owner, err := n.owner(ctx, e.Channel)
-	if err != nil {
-		return nil, err
+// SetPlatforms sets the function that returns the platforms that are switched on in this process. Until then it takes work
+// for all.
+func (n *Node) SetPlatforms(get func(name string) chat.Platform) {
+	if n == nil {
+		return
 	}
 	n.mu.Lock()
-	take := n.take
-	n.mu.Unlock()
-	if owner.ID != n.self.ID || take == nil {
-		// The sender asks again, and what this replica knows of the owner may be outdated.
-		n.forget(e.Channel)
-		return nil, errNotOwner
-	}
-	channel, err := chat.ParseAddress(e.Channel)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := take(ctx, channel, e.Request)
-	if errors.Is(err, chat.ErrSwitchedOff) {
-		// The sender has the platform, and asks for the channel until it is its own.
-		n.giveBack(ctx, channel)
-		return nil, errNotOwner
-	}
-	if err != nil {
-		n.o.Log.Warn("request of another replica not taken", "channel", e.Channel, "error", err)
-		return nil, &refusedError{"see its log"}
-	}
-	return answer, nil
+	defer n.mu.Unlock()
+	n.platform = get
 }
 
-// errNotOwner is returned for a request whose channel belongs to another replica, or that cannot be taken yet.
-var errNotOwner = errors.New("the channel belongs to another replica")
+// hasPlatform reports whether a platform is switched on in this process.
+func (n *Node) hasPlatform(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.hasPlatformLocked(name)
+}
+
+// hasPlatformLocked is hasPlatform for callers that hold n.mu.
+func (n *Node) hasPlatformLocked(name string) bool {
+	return n.platform == nil || n.platform(name) != nil
+}

@@ -1,9 +1,9 @@
-// Package replica makes several daemons on one store one bot. Each of them answers in the channels that it owns: what a
-// platform sends to one replica for a channel of another is handed on before the platform is told that it was received.
-// One of them is the leader: it does what has to be done once, and serves the pages and the API, for which the others
-// hand HTTP requests on to it. When a replica ends, fails or is cut off from the database, another one takes over what
-// it owned. Who owns what is decided in the database and by its clock. Checking that before each write and each post is
-// up to the store and to delivery.
+// Package replica makes several daemons on one store one bot. Any of them stores the messages that it receives and
+// acknowledges them; the one that has claimed the channel of a message takes and answers it. A channel is claimed by the
+// replica that first receives or takes something for it, and given back when it is idle. One replica is the leader: it
+// does what has to be done once, and serves the pages and the API, for which the others hand HTTP requests on to it. When
+// a replica ends, fails or is cut off from the database, its claims end, and others take its work. Claims are decided in
+// the database and by its clock. Checking them before each write and each post is up to the store and to delivery.
 package replica
 
 import (

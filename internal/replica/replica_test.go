@@ -29,13 +29,15 @@ type database struct {
 	mu      sync.Mutex
 	members []store.Replica
 	gone    []store.Replica // whose time is over, and of which nobody has inherited
-	left    store.Inherited // by them
+	left    store.Taken     // by them
 	claims  map[string]store.Replica
 	err     error // of every operation
 	stuck   error // of Release, which has no effect then
 	tried   int   // calls of Release that were stuck
 	now     time.Time
-	looks   int // calls of Inherit
+	looks   int    // calls of HasFree
+	isOwn   []bool // the calls of AcceptFor
+	behind  bool   // messages of owners wait to be taken
 	notices chan struct{}
 	told    []string
 	topics  map[string]map[int64]json.RawMessage // what was told; nil: others tell their topic
@@ -109,7 +111,7 @@ func (m *member) Join(_ context.Context, address string) (store.Replica, error) 
 
 func (m *member) Lost() <-chan struct{} { return nil }
 
-func (m *member) Left() <-chan struct{} { return m.notices }
+func (m *member) Waiting() <-chan struct{} { return m.notices }
 
 func (m *member) Tell(_ context.Context, topic string, mine json.RawMessage) (map[int64]json.RawMessage, error) {
 	m.mu.Lock()
@@ -127,25 +129,48 @@ func (m *member) Tell(_ context.Context, topic string, mine json.RawMessage) (ma
 	return map[int64]json.RawMessage{9: json.RawMessage(`"` + topic + `"`)}, m.err
 }
 
-func (m *member) Inherit(context.Context) (left store.Inherited, err error) {
+func (m *member) HasFree(context.Context) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.looks++; m.err != nil {
-		return left, m.err
-	}
-	left, left.From = m.left, m.gone
+	m.looks++
+	return len(m.gone)+len(m.left.Messages) > 0, m.err
+}
+
+func (m *member) Take(_ context.Context, may func(chat.Address, time.Time) bool) (taken store.Taken, err error) {
+	m.mu.Lock()
+	taken.From = m.gone
 	for key, owner := range m.claims {
 		if slices.Contains(m.gone, owner) {
 			delete(m.claims, key)
 		}
 	}
-	for _, r := range left.Messages {
-		key := store.ClaimKey(r.Message.Conversation)
-		m.claims[key], left.Keys = m.self, append(left.Keys, key)
+	left := m.left.Messages
+	m.gone, m.left.Messages = nil, nil
+	m.mu.Unlock()
+	for _, r := range left {
+		isOwn := may(r.Message.Conversation, r.At) // asks for the time, under the same lock
+		m.mu.Lock()
+		if key := store.ClaimKey(r.Message.Conversation); isOwn {
+			m.claims[key], taken.Keys = m.self, append(taken.Keys, key)
+			taken.Messages = append(taken.Messages, r)
+		} else {
+			m.left.Messages = append(m.left.Messages, r)
+		}
+		m.mu.Unlock()
 	}
-	m.left, m.gone = store.Inherited{}, nil
-	return left, nil
+	return taken, nil
 }
+
+func (m *member) AcceptFor(_ context.Context, _ store.Received, isOwn bool) (isNew, isMine bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.database.isOwn = append(m.database.isOwn, isOwn)
+	return true, isOwn && !m.behind, m.err
+}
+
+func (m *member) IsHeard(context.Context, chat.Address, time.Time) (bool, error) { return true, m.err }
+
+func (m *member) FreePost(context.Context, store.Post) error { return m.err }
 
 func (m *member) Claim(_ context.Context, key string) (store.Replica, error) {
 	m.mu.Lock()
@@ -199,10 +224,18 @@ func (r *running) Ready() <-chan struct{} {
 	return ready
 }
 
-func (r *running) Resume(_ []store.Post, messages []store.Received) {
+func (r *running) Take(take func() (store.Taken, error)) error {
+	taken, err := take()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.resumed = append(r.resumed, messages...)
+	r.resumed = append(r.resumed, taken.Messages...)
+	return err
+}
+
+func (r *running) taken() []store.Received {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.resumed)
 }
 
 func (r *running) WorkingIn(channel chat.Address) bool {
@@ -264,23 +297,6 @@ func (d *database) joinWith(t *testing.T, around func(*replica.Node, http.Handle
 	return r
 }
 
-// takes has a replica take requests, and returns what it has taken.
-func (r *running) takes(answer string, err error) func() []string {
-	var mu sync.Mutex
-	var got []string
-	r.OnRequest(func(_ context.Context, _ chat.Address, request []byte) ([]byte, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		got = append(got, string(request))
-		return []byte(answer), err
-	})
-	return func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Clone(got)
-	}
-}
-
 func within(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	end := time.Now().Add(20 * time.Second)
@@ -308,70 +324,84 @@ func get(t *testing.T, url string) (int, string) {
 
 var general = chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1"}
 
-// A request goes to the owner of its channel, which is the first replica that is asked about the channel, and its
-// answer comes back.
-func TestHandOn_GoesToTheOwner(t *testing.T) {
+// Each replica stores what it receives; the owner of a channel answers it.
+func TestAccept_ChannelOfAnother_IsStoredForIt(t *testing.T) {
 	d := newDatabase()
 	first, second := d.join(t), d.join(t)
-	got := first.takes("done", nil)
-	if mine, err := first.Owns(t.Context(), general); !mine || err != nil {
-		t.Fatalf("a channel of nobody does not belong to who asks: %v", err)
+	said := store.Received{Message: chat.Message{ID: "1", Conversation: general}}
+	for _, r := range []*running{first, second, first} {
+		isNew, isMine, err := r.Accept(t.Context(), said)
+		if !isNew || isMine != (r == first) || r.Has(general) != isMine || err != nil {
+			t.Errorf("new %v, mine %v, claimed %v: %v", isNew, isMine, r.Has(general), err)
+		}
 	}
-	thread := general
-	thread.Thread = "17"
-	answer, mine, err := second.HandOn(t.Context(), thread, []byte("hello"))
-	if err != nil || mine || string(answer) != "done" || !slices.Equal(got(), []string{"hello"}) {
-		t.Errorf("answer %q (mine %v, %v), the owner got %q", answer, mine, err, got())
+	if !slices.Equal(d.isOwn, []bool{true, false, true}) {
+		t.Errorf("stored as a message of the channel's owner: %v", d.isOwn)
 	}
-	if _, mine, err := first.HandOn(t.Context(), thread, []byte("hello")); err != nil || !mine || len(got()) != 1 {
-		t.Errorf("the owner handed on what is its own (mine %v, %v)", mine, err)
+	if !second.IsHeard(t.Context(), general) {
+		t.Error("a conversation of another replica is not known")
+	}
+	d.fail(errors.New("connection lost"))
+	other := store.Received{Message: chat.Message{ID: "2", Conversation: chat.Address{Platform: "web", Channel: "C2"}}}
+	if _, _, err := first.Accept(t.Context(), other); err == nil {
+		t.Error("accepted without knowing whose it is")
 	}
 }
 
-// What the owner cannot take is not tried again here: its sender does that.
-func TestHandOn_TheOwnerRefuses_IsAnError(t *testing.T) {
-	d := newDatabase()
-	first, second := d.join(t), d.join(t)
-	got := first.takes("", errors.New("the store is full"))
-	_, _ = first.Owns(t.Context(), general)
-	if _, mine, err := second.HandOn(t.Context(), general, []byte("hello")); err == nil || mine || len(got()) != 1 {
-		t.Errorf("mine %v, error %v, tried %d times", mine, err, len(got()))
-	}
+// A message of the owner that waits behind older ones is taken at once.
+func TestAccept_BehindOthers_LooksAtOnce(t *testing.T) {
+	l := listen(t)
+	synctest.Test(t, func(t *testing.T) {
+		d := newDatabase()
+		node, stop := runNode(t, d, l)
+		defer stop()
+		d.behind = true
+		before := d.looks
+		if _, isMine, err := node.Accept(t.Context(), store.Received{Message: chat.Message{Conversation: general}}); isMine ||
+			err != nil {
+			t.Errorf("mine %v, %v", isMine, err)
+		}
+		synctest.Wait() // no time passes
+		if d.looks != before+1 {
+			t.Errorf("%d looks", d.looks-before)
+		}
+	})
 }
 
-// While the owner does not answer a request waits until somebody else has inherited.
-func TestHandOn_TheOwnerIsGone_WaitsForTheHeir(t *testing.T) {
+// The work of a replica that has ended is taken with its channel, by one in which the platform is switched on.
+func TestTake_OwnerIsGone_WithItsPlatform(t *testing.T) {
 	d := newDatabase()
-	first, second := d.join(t), d.join(t)
-	_, _ = first.Owns(t.Context(), general)
-	first.takes("", nil)
-	if _, mine, err := second.HandOn(t.Context(), general, []byte("hello")); mine || err != nil {
-		t.Fatalf("mine %v, %v", mine, err)
+	first, second, third := d.join(t), d.join(t), d.join(t)
+	for r, has := range map[*running]chat.Platform{second: nil, third: slack{}} {
+		r.SetPlatforms(func(string) chat.Platform { return has })
 	}
+	_, _ = first.Owns(t.Context(), general)
 	first.stop()
 	var acquired atomic.Int32
-	second.OnAcquire(func(channel chat.Address) {
+	third.OnAcquire(func(channel chat.Address) {
 		if channel == general {
 			acquired.Add(1)
 		}
 	})
-	waiting := store.Received{Message: chat.Message{ID: "1", Conversation: general}}
-	time.AfterFunc(300*time.Millisecond, func() { d.end(1, waiting) })
-	if _, mine, err := second.HandOn(t.Context(), general, []byte("hello")); err != nil || !mine {
-		t.Errorf("nobody takes it: mine %v, %v", mine, err)
+	d.end(1, store.Received{Message: chat.Message{ID: "1", Conversation: general}, At: d.clock()})
+	within(t, "the message is taken", func() bool { return len(third.taken()) == 1 })
+	if acquired.Load() != 1 || len(second.taken()) > 0 {
+		t.Errorf("told %d times that the channel is its own now; the one without the platform took %+v", acquired.Load(),
+			second.taken())
 	}
-	if acquired.Load() != 1 {
-		t.Errorf("told %d times that the channel is its own now", acquired.Load())
-	}
-	second.mu.Lock()
-	defer second.mu.Unlock()
-	if len(second.resumed) != 1 || second.resumed[0].Message.ID != "1" {
-		t.Errorf("resumed %+v", second.resumed)
-	}
+	// After hours somebody has to give it up.
+	third.stop()
+	d.end(3, store.Received{Message: chat.Message{ID: "2", Conversation: general}, At: d.clock().Add(-7 * time.Hour)})
+	within(t, "the old message is taken", func() bool { return len(second.taken()) == 1 })
+	within(t, "a channel is given back whose platform is switched off", func() bool {
+		return d.owner(store.ClaimKey(general)) == 0
+	})
 }
 
-// A channel from which nothing came for a while is given back, unless there is work for it; whoever knew its owner
-// finds the new one.
+// slack is a platform that is switched on.
+type slack struct{ chat.Platform }
+
+// A channel from which nothing came for a while is given back, unless there is work for it.
 func TestIdleChannels_AreGivenBack(t *testing.T) {
 	d := newDatabase()
 	first, second, third := d.join(t), d.join(t), d.join(t)
@@ -379,12 +409,10 @@ func TestIdleChannels_AreGivenBack(t *testing.T) {
 	first.mu.Lock()
 	first.busy = []chat.Address{busy}
 	first.mu.Unlock()
-	first.takes("first", nil)
-	second.takes("second", nil)
 	for _, at := range []chat.Address{general, busy} {
 		_, _ = first.Owns(t.Context(), at)
-		if answer, _, err := third.HandOn(t.Context(), at, nil); string(answer) != "first" {
-			t.Fatalf("%s: %q, %v", at, answer, err)
+		if mine, err := third.Owns(t.Context(), at); mine || err != nil {
+			t.Fatalf("%s: mine %v, %v", at, mine, err)
 		}
 	}
 	d.pass(11 * time.Minute)
@@ -401,9 +429,6 @@ func TestIdleChannels_AreGivenBack(t *testing.T) {
 	}
 	if !slices.Equal(acquired, []chat.Address{general}) {
 		t.Errorf("told of %v, want once of the channel that it has got", acquired)
-	}
-	if answer, _, err := third.HandOn(t.Context(), general, nil); string(answer) != "second" {
-		t.Errorf("answer %q, %v, want that of the new owner", answer, err)
 	}
 }
 
@@ -434,29 +459,6 @@ func TestIdleChannels_DatabaseFails_AreGivenBackLater(t *testing.T) {
 	}
 }
 
-// Nobody but a replica can have a request taken.
-func TestRequests_OfStrangers_AreRefused(t *testing.T) {
-	d := newDatabase()
-	first := d.join(t)
-	got := first.takes("", nil)
-	_, _ = first.Owns(t.Context(), general)
-	other, _ := seal.NewBox([]byte(strings.Repeat("k", 32)))
-	mine, _ := seal.NewBox(make([]byte, 32))
-	plain := []byte(`{"channel":"` + store.ClaimKey(general) + `","request":"aGVsbG8="}`)
-	for name, body := range map[string][]byte{"not encrypted": plain,
-		"another key":         other.Seal("request to replica 1", plain),
-		"for another replica": mine.Seal("request to replica 2", plain)} {
-		res, err := http.Post(first.url+"/replica/request", "", strings.NewReader(string(body)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		if res.StatusCode != http.StatusForbidden || len(got()) > 0 {
-			t.Errorf("%s: %s, taken %q", name, res.Status, got())
-		}
-	}
-}
-
 // When the leader is gone another replica leads, and serves the pages itself.
 func TestLeader_IsGone_AnotherOneLeads(t *testing.T) {
 	d := newDatabase()
@@ -482,19 +484,26 @@ func TestLeader_IsGone_AnotherOneLeads(t *testing.T) {
 	}
 }
 
-func TestRun_AnotherOneHasLeft_LooksAtOnce(t *testing.T) {
+// runNode starts a node in a bubble, and returns what ends it.
+func runNode(t *testing.T, d *database, l *net.TCPListener) (*replica.Node, func()) {
+	t.Helper()
+	node, err := replica.Join(t.Context(), options(d, l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { node.Run(ctx, &running{}); close(ended) }()
+	synctest.Wait()
+	return node, func() { cancel(); <-ended }
+}
+
+func TestRun_Notice_LooksAtOnce(t *testing.T) {
 	l := listen(t)
 	synctest.Test(t, func(t *testing.T) {
 		d := newDatabase()
-		node, err := replica.Join(t.Context(), options(d, l))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan struct{})
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() { node.Run(ctx, &running{}); close(ended) }()
-		defer func() { cancel(); <-ended }()
-		synctest.Wait()
+		_, stop := runNode(t, d, l)
+		defer stop()
 		before := d.looks
 		d.notices <- struct{}{}
 		synctest.Wait() // no time passes
@@ -510,7 +519,7 @@ func TestNilNode_Leads(t *testing.T) {
 	ran := false
 	_ = n.WhenLeading(func(context.Context) error { ran = true; return nil })(t.Context())
 	n.Run(t.Context(), nil)
-	n.OnRequest(nil)
+	n.SetPlatforms(nil)
 	if !n.IsLeader() || n.Leads() != nil || !ran || n.Handler(http.NotFoundHandler()) == nil {
 		t.Error("a process that is alone does not lead")
 	}

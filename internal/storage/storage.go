@@ -108,7 +108,7 @@ func (d *Database) Membership(ctx context.Context) (store.Membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	return records.Membership{Membership: m}, nil
+	return records.Membership{Membership: m, Store: d.Shared}, nil
 }
 
 // Shared is an open store that several daemons use. Nothing is written before this process is a member.

@@ -61,23 +61,25 @@ type BackupStatus struct {
 
 // Membership is the part of one process in a store that several share. The clock of the database alone
 // decides when it is over. Every write of a member is refused from the moment at which another one has
-// inherited what it left.
+// taken over.
 type Membership interface {
 	// Join adds this process, and keeps it a member until Leave, or until Lost is closed. address is where
 	// it serves HTTP to the others. A process joins once; a Join that failed may be tried again. It returns
 	// an *InUseError while a process uses the store alone.
 	Join(ctx context.Context, address string) (Replica, error)
-	// Lost is closed when another process has ended this one's membership, and where it cannot be found out
-	// whether Inherit has taken place. Then the process has to begin anew.
+	// Lost is closed when another process has ended this one's membership, and if it cannot be found out whether Take has
+	// taken place. Then the process has to begin anew.
 	Lost() <-chan struct{}
-	// Inherit ends the memberships whose time is over, and makes what they left this process's, with the
-	// channels in which there is something to resume, and LeaderKey where they owned it. Their other keys are
-	// free. What it returns has to be resumed, unless it is read by Unanswered, PendingPosts and Unnotified
-	// afterwards.
-	Inherit(ctx context.Context) (Inherited, error)
+	// HasFree reports whether there may be something to take. It is cheap.
+	HasFree(ctx context.Context) (bool, error)
+	// Take ends the memberships whose time is over, and takes the work of nobody: what was stored for any process, and what
+	// members that have ended left. It takes what is for a place for which may returns true, if its channel is free,
+	// and claims the channel then, or is this process's. since is when the work was stored. The caller has to work on
+	// what it returns, or read it by Unanswered, PendingPosts and Unnotified afterwards.
+	Take(ctx context.Context, may func(to chat.Address, since time.Time) bool) (Taken, error)
 	// Claim returns the replica that owns a key, and makes it this one where nobody does. The time of the
-	// owner may be over: then the key is free, or somebody else's, after Inherit. Only Inherit takes a key
-	// from its owner, and only of one whose membership it ends.
+	// owner may be over: then the key is free, or somebody else's, after Take. Only Take takes a key from its owner, and only
+	// from one whose membership has ended.
 	Claim(ctx context.Context, key string) (Replica, error)
 	// Release returns keys of this process to nobody. Those of others are skipped.
 	Release(ctx context.Context, keys ...string) error
@@ -86,10 +88,16 @@ type Membership interface {
 	// Tell replaces what this process tells the others under a topic, as JSON, and returns what each of them tells under
 	// it, by their IDs. What a process tells is forgotten with its membership.
 	Tell(ctx context.Context, topic string, mine json.RawMessage) (others map[int64]json.RawMessage, err error)
-	// Left brings a value soon after another process has left, so that Inherit need not wait for the next look. It may
-	// bring one without a reason, and may miss one.
-	Left() <-chan struct{}
-	// Leave lets the others inherit at once what this process leaves. Nothing is written afterwards.
+	// AcceptFor is Inbox.Accept of a process that has claimed the channel of the message (isOwn), or has not. isMine is
+	// false if the message waits to be taken: by another process, or by this one after older messages.
+	AcceptFor(ctx context.Context, r Received, isOwn bool) (isNew, isMine bool, err error)
+	// IsHeard reports whether a message of a conversation was accepted since a time.
+	IsHeard(ctx context.Context, conversation chat.Address, since time.Time) (bool, error)
+	// FreePost makes a post of this process wait to be taken.
+	FreePost(ctx context.Context, p Post) error
+	// Waiting brings a value soon after there is something to take. It may bring one without a reason, and may miss one.
+	Waiting() <-chan struct{}
+	// Leave lets the others take at once what this process leaves. Nothing is written afterwards.
 	Leave(ctx context.Context) error
 	Shards
 }
@@ -101,19 +109,18 @@ type Replica struct {
 	Address string // where it serves HTTP: host:port
 }
 
-// LeaderKey is the key of the process that does what one alone may do. Who inherits becomes the leader where there
-// is none: what was left may be what the leader alone can go on with.
+// LeaderKey is the key of the process that does what only one process may do. A process that ends the membership of the
+// leader becomes the leader: what it takes may be something that only the leader can go on with.
 const LeaderKey = "leader"
 
 // ClaimKey returns the key by which a replica owns the conversations of a channel.
 func ClaimKey(a chat.Address) string { return a.Base().String() }
 
-// Inherited is what other processes have left, in the order in which a start reads it.
-type Inherited struct {
+// Taken is work that a process has taken, in the order in which it was stored.
+type Taken struct {
 	From     []Replica  // whose memberships were ended
 	Messages []Received // without an outcome
-	// Posts have no outcome, or were given up and their places not told.
+	// Posts have no outcome, or were given up and their places were not told.
 	Posts []Post
-	// Keys are this process's now. Some channels of Messages and Posts may belong to others.
-	Keys []string
+	Keys  []string // that were free and are this process's now
 }

@@ -99,6 +99,7 @@ func (e *NewerError) Error() string {
 type Received struct {
 	Message chat.Message `json:"message"`
 	At      time.Time    `json:"at"`
+	Fresh   bool         `json:"-"` // it was stored for any process, and none has begun to answer it
 }
 
 // Post is a draft on its way to a platform. Key is the draft's and is unique: a second post

@@ -39,6 +39,10 @@ type Write struct {
 	Scopes []string
 	// Patience is how long the transaction may wait for a commit of somebody else that it can share.
 	Patience time.Duration
+	// Free makes records with an Owner that the transaction puts belong to nobody, until a process takes them. With
+	// *Free false, they belong to nobody only if their collection has such records, which are older; *Free is true then.
+	// nil makes new records belong to this process.
+	Free *bool
 }
 
 // Ref names a record.
@@ -117,8 +121,9 @@ type Spec struct {
 	// At returns the time of a record by which it grows old, for collections with many records that are deleted by age.
 	At func(value []byte) (time.Time, error)
 	// Owner returns what a process must have claimed to act on a record, for records that one process at a time acts on.
-	// A record belongs to the process that put it first, until it has ended and another process inherits it. An empty claim
-	// stands for a record on which nobody acts any more.
+	// A record belongs to the process that put it first, unless Write.Free says otherwise, or to the process that has
+	// taken it. The records of a process that has ended belong to nobody. An empty claim stands for a record on which
+	// nobody acts any more.
 	Owner func(value []byte) (claim string, err error)
 	// Watch returns the name under which a change of a record is announced to other processes; "" announces none. key is ""
 	// if the whole group was deleted.
@@ -143,11 +148,17 @@ func Prefix(group, prefix string) Range {
 	return Range{Group: group, From: prefix, To: AfterPrefix(prefix)}
 }
 
-// Inherited is what other processes have left to this one.
-type Inherited struct {
-	From   []store.Replica    // whose memberships were ended
-	Values map[*Spec][][]byte // of the records with an Owner
-	Keys   []string           // claims that are this process's now
+// Taken is the work that belongs to this process from now on.
+type Taken struct {
+	From   []store.Replica        // whose memberships were ended
+	Values map[*Spec][]TakenValue // of the records with an Owner
+	Keys   []string               // claims that were free and are this process's now
+}
+
+// TakenValue is the value of a record that was taken.
+type TakenValue struct {
+	Value   []byte
+	IsFresh bool // it was put with Write.Free, and belonged to no process before
 }
 
 // Engine is an open DB with what its operation needs.
@@ -175,12 +186,16 @@ type SharedEngine interface {
 type Membership interface {
 	Join(ctx context.Context, address string) (store.Replica, error)
 	Lost() <-chan struct{}
-	Inherit(ctx context.Context) (Inherited, error)
+	// HasFree reports whether there may be something to take. It is cheap.
+	HasFree(ctx context.Context) (bool, error)
+	// Take ends the memberships whose time is over, and takes the records of nobody for which may returns true and whose
+	// claims are free or this process's.
+	Take(ctx context.Context, may func(s *Spec, value []byte) bool) (Taken, error)
 	Claim(ctx context.Context, key string) (store.Replica, error)
 	Release(ctx context.Context, keys ...string) error
 	Replicas(ctx context.Context) ([]store.Replica, error)
 	Tell(ctx context.Context, topic string, mine json.RawMessage) (others map[int64]json.RawMessage, err error)
-	Left() <-chan struct{}
+	Waiting() <-chan struct{}
 	Leave(ctx context.Context) error
 	store.Shards
 }

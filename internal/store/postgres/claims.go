@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// The owner's name is null where its row is gone, which Inherit leaves to nobody.
+	// The owner's name is null where its row is gone, which Take leaves to nobody.
 	readClaim = `select c.owner, r.name, r.address from ravenbot.claims c
 		left join ravenbot.replicas r on r.id = c.owner where c.key = $1`
 	addClaim = `insert into ravenbot.claims (key, owner) values ($1, $2) on conflict (key) do nothing`

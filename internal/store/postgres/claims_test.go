@@ -68,7 +68,7 @@ func TestClaim_OwnerIsOver_StaysUntilItIsInherited(t *testing.T) {
 	if owner, err := second.Claim(t.Context(), "a"); err != nil || owner.ID != first.id || owner.Address == "" {
 		t.Errorf("owned by %+v (%v), want %d still", owner, err, first.id)
 	}
-	second.inherit(t)
+	second.take(t)
 	if got := second.owner(t, "a"); got != second.id {
 		t.Errorf("owned by %d, want %d", got, second.id)
 	}

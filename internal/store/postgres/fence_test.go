@@ -60,7 +60,7 @@ func joinMember(t *testing.T, url string, o postgres.Options) (*replica, error) 
 }
 
 // A process is paused between its last statement and its commit. Who inherits waits for it, and has what it wrote.
-func TestInherit_PausedBeforeItsCommit_IsWaitedFor(t *testing.T) {
+func TestTake_PausedBeforeItsCommit_IsWaitedFor(t *testing.T) {
 	url := pgtest.Start(t)
 	p, behind := newProxy(t, url)
 	paused, heir, conn := joinBehind(t, behind, postgres.Options{}), joinReplica(t, url), connect(t, url)
@@ -83,7 +83,7 @@ func TestInherit_PausedBeforeItsCommit_IsWaitedFor(t *testing.T) {
 		t.Errorf("the write was cut off: %v", err)
 	}
 	if got := describe(left); got != "late, " {
-		t.Errorf("inherited %q, want the task that was committed meanwhile", got)
+		t.Errorf("took %q, want the task that was committed meanwhile", got)
 	}
 }
 
@@ -105,7 +105,7 @@ func waitForLock(t *testing.T, conn *pgx.Conn) {
 
 // A process that is paused for long does not hold up who inherits: the server ends its transaction. If it stores the
 // task once more before its membership is ended, the task is inherited, and otherwise refused.
-func TestInherit_PausedForLongBeforeItsCommit_IsNotWaitedFor(t *testing.T) {
+func TestTake_PausedForLongBeforeItsCommit_IsNotWaitedFor(t *testing.T) {
 	url := pgtest.Start(t)
 	p, behind := newProxy(t, url)
 	paused, heir, conn := joinBehind(t, behind, postgres.Options{}), joinReplica(t, url), connect(t, url)
@@ -120,15 +120,15 @@ func TestInherit_PausedForLongBeforeItsCommit_IsNotWaitedFor(t *testing.T) {
 	release()
 	isInherited := describe(left) != ""
 	if err := <-accepted; (err == nil) != isInherited {
-		t.Errorf("inherited %q, and the write returned %v", describe(left), err)
+		t.Errorf("took %q, and the write returned %v", describe(left), err)
 	}
 	if isNew, err := add(t.Context(), heir.DB, "late", ""); isNew == isInherited || err != nil {
-		t.Errorf("inherited %q, and the task counts as new: %v, %v", describe(left), isNew, err)
+		t.Errorf("took %q, and the task counts as new: %v, %v", describe(left), isNew, err)
 	}
 }
 
 // The connection is lost in the middle of inheriting: it is tried again, and each row is returned once.
-func TestInherit_ConnectionIsLost_ReturnsEachRowOnce(t *testing.T) {
+func TestTake_ConnectionIsLost_ReturnsEachRowOnce(t *testing.T) {
 	url := pgtest.Start(t)
 	p, behind := newProxy(t, url)
 	first, heir := joinReplica(t, url), joinBehind(t, behind, postgres.Options{})
@@ -142,14 +142,14 @@ func TestInherit_ConnectionIsLost_ReturnsEachRowOnce(t *testing.T) {
 	}
 	p.onCommit.Store(&cut)
 	const want = "a0, a0 without a claim, "
-	left := heir.inherit(t)
+	left := heir.take(t)
 	if got := describe(left); got != want || len(left.From) != 1 || len(left.Keys) != 2 {
-		t.Errorf("inherited %q from %+v with %q, want %q", got, left.From, left.Keys, want)
+		t.Errorf("took %q from %+v with %q, want %q", got, left.From, left.Keys, want)
 	}
 }
 
 // The database is gone in the middle of inheriting, and for so long that it is not found out what became of it.
-func TestInherit_OutcomeIsUnknown_EndsTheMembership(t *testing.T) {
+func TestTake_OutcomeIsUnknown_EndsTheMembership(t *testing.T) {
 	url := pgtest.Start(t)
 	p, behind := newProxy(t, url)
 	first, heir := joinReplica(t, url), joinBehind(t, behind, postgres.Options{Timeout: time.Second})
@@ -164,8 +164,8 @@ func TestInherit_OutcomeIsUnknown_EndsTheMembership(t *testing.T) {
 		return false
 	}
 	p.onCommit.Store(&cut)
-	if left, err := heir.Inherit(t.Context()); err == nil || len(left.Values) > 0 {
-		t.Errorf("inherited %q (%v) though nobody knows", describe(left), err)
+	if left, err := heir.Take(t.Context(), all); err == nil || len(left.Values) > 0 {
+		t.Errorf("took %q (%v) though nobody knows", describe(left), err)
 	}
 	select {
 	case <-heir.Lost():
@@ -257,7 +257,7 @@ func TestOpen_DatabaseWithALease_ItsHolderIsAMember(t *testing.T) {
 	if n := owned(inUse.By.ID); n != 2 {
 		t.Errorf("who holds the lease owns %d records, want the message and the post", n)
 	}
-	r.inherit(t)
+	r.take(t)
 	if n := owned(r.id); n != 0 {
 		t.Errorf("inherited %d records while the lease is held", n)
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,7 +49,7 @@ func (x *transaction) queueCollection(b *batch, s *kv.Spec, c *changes) {
 		}
 	}
 	deleted.queueDelete(b, s)
-	put.queuePut(b, s, x.db.owner())
+	put.queuePut(b, s, x.ownerOf(s), x.noteOwner)
 	for _, group := range slices.Sorted(maps.Keys(c.raised)) {
 		b.Queue(`insert into ravenbot.numbers as n (collection, grp, last) select $1, $2, $3::bigint where $3::bigint > 0
 			on conflict (collection, grp) do update set last = excluded.last where n.last < excluded.last`,
@@ -57,6 +58,29 @@ func (x *transaction) queueCollection(b *batch, s *kv.Spec, c *changes) {
 	clear(c.dirty)
 	clear(c.emptied)
 	clear(c.raised)
+}
+
+// nobody is the owner of records that wait for a process that takes them.
+const nobody = "0"
+
+// ownerOf returns the SQL expression of the owner of new records of a collection.
+func (x *transaction) ownerOf(s *kv.Spec) string {
+	switch owner := x.db.owner(); {
+	case x.free == nil:
+		return strconv.FormatInt(owner, 10)
+	case *x.free:
+		return nobody
+	default:
+		return fmt.Sprintf("case when exists (select from %s where owner = %s) then %[2]s else %d end",
+			tableOf(s), nobody, owner)
+	}
+}
+
+// noteOwner notes the owner that a record has got.
+func (x *transaction) noteOwner(owner int64) {
+	if x.free != nil && owner == 0 {
+		*x.free = true
+	}
 }
 
 // rows are the columns of records.
@@ -91,8 +115,9 @@ func (r *rows) queueDelete(b *batch, s *kv.Spec) {
 	}
 }
 
-// queuePut queues storing the records. Those that are new get an owner, if the collection has owners.
-func (r *rows) queuePut(b *batch, s *kv.Spec, owner int64) {
+// queuePut queues storing the records. Those that are new get an owner, if the collection has owners; note is called with
+// the owner of each record.
+func (r *rows) queuePut(b *batch, s *kv.Spec, owner string, note func(owner int64)) {
 	if len(r.keys) == 0 {
 		return
 	}
@@ -105,13 +130,21 @@ func (r *rows) queuePut(b *batch, s *kv.Spec, owner int64) {
 	}
 	values, constant := []string{"$1", "$2", "$3", "$4", "$5", "$6"}[:len(single)], ""
 	if s.Owner != nil {
-		columns, constant = columns+`, owner`, fmt.Sprintf(", %d", owner)
+		columns, constant = columns+`, owner`, ", "+owner
+		if owner == nobody {
+			update += `, owner = ` + nobody
+		}
 	}
 	from, args := ` values (`+strings.Join(values, ", ")+constant+`)`, single
 	if len(r.keys) > 1 {
 		from, args = ` select r.*`+constant+` from unnest(`+types+`) r`, several
 	}
-	b.Queue(`insert into `+tableOf(s)+` (`+columns+`)`+from+` on conflict (grp, key) do update set `+update, args...)
+	sql := `insert into ` + tableOf(s) + ` (` + columns + `)` + from + ` on conflict (grp, key) do update set ` + update
+	if s.Owner == nil {
+		b.Queue(sql, args...)
+		return
+	}
+	b.Queue(sql+` returning owner`, args...).eachNumber(func(owner uint64) { note(int64(owner)) })
 }
 
 // nanoseconds returns a time as a number that sorts like it.

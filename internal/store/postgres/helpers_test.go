@@ -127,11 +127,14 @@ func own(t *testing.T, db *postgres.DB) (text string) {
 	return text
 }
 
-// describe returns the tasks that were inherited, in their order.
-func describe(left kv.Inherited) (text string) {
+// all takes every record.
+func all(*kv.Spec, []byte) bool { return true }
+
+// describe returns the tasks that were taken, in their order.
+func describe(left kv.Taken) (text string) {
 	for _, v := range left.Values[tasks] {
 		var one task
-		if err := json.Unmarshal(v, &one); err != nil {
+		if err := json.Unmarshal(v.Value, &one); err != nil {
 			return err.Error()
 		}
 		text += one.Name + ", "

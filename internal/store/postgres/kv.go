@@ -46,8 +46,12 @@ func (db *DB) Update(ctx context.Context, w kv.Write, fn func(kv.Tx) error) erro
 			b.Queue(`select pg_advisory_xact_lock(n) from unnest($1::bigint[]) n`, locks)
 		}
 	}
+	isFree := w.Free != nil && *w.Free
 	return db.writeWith(ctx, guard, func(t *tx) error {
 		x := newTransaction(db, t, t.send)
+		if w.Free != nil {
+			*w.Free, x.free = isFree, w.Free // the transaction may run more than once
+		}
 		if err := fn(x); err != nil {
 			return err
 		}
@@ -56,6 +60,9 @@ func (db *DB) Update(ctx context.Context, w kv.Write, fn func(kv.Tx) error) erro
 		}
 		return t.commit(func(b *batch) {
 			x.queueChanges(b)
+			if isFree {
+				b.Queue(notifyWork)
+			}
 			t.noteChanges(b, slices.Sorted(maps.Keys(x.announced)))
 		})
 	})
@@ -88,6 +95,7 @@ type transaction struct {
 	collections map[*kv.Spec]*changes
 	announced   map[string]bool // names of changes, by Spec.Watch
 	hasChanged  bool            // changes were sent
+	free        *bool           // see kv.Write
 }
 
 func newTransaction(db *DB, t *tx, send func(func(*batch)) error) *transaction {

@@ -84,7 +84,7 @@ func TestUpdate_NothingChanges_IsNotCommitted(t *testing.T) {
 		"a number that is passed": write(func(tx kv.Tx) error { return errOf(tx.Next(notes, "")) }),
 		"a key of another":        r.Release(ctx, "key"),
 		"no keys":                 r.Release(ctx),
-		"nothing is left":         errOf(r.Inherit(ctx)),
+		"nothing is left":         errOf(r.Take(ctx, all)),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -8,18 +8,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Processes tell one another at once what they would find at their next look otherwise: that something was changed, and
-// that a member has left. PostgreSQL delivers that with the commit. Whoever is told looks as always, and looks at
-// intervals all the same: notices get lost where the connection breaks, and none arrives through a pooler that lends
-// connections for one transaction.
+// Processes tell one another at once what they would find at their next look otherwise: that something was changed,
+// that there is a record of nobody, and that a member has left. PostgreSQL delivers that with the commit. Whoever is
+// told looks as always, and looks at intervals all the same: notices get lost where the connection breaks, and none
+// arrives through a pooler that lends connections for one transaction.
 
 const (
 	noticeChannel = "ravenbot"
-	leftNotice    = "left" // any other notice is the number of the process that has changed something
-	// notifyChange and leave send the notices. $1 of the latter is the id of the member.
+	workNotice    = "work" // any other notice is the number of the process that has changed something
+	// notifyChange, notifyWork and leave send the notices. $1 of the last is the id of the member.
 	notifyChange = `select pg_notify('` + noticeChannel + `', $1::bigint::text)`
-	leave        = `with ended as (` + endMember + ` returning id)
-		select pg_notify('` + noticeChannel + `', '` + leftNotice + `') from ended`
+	notifyWork   = `select pg_notify('` + noticeChannel + `', '` + workNotice + `')`
+	leave        = `with ended as (` + endMember + ` returning id) ` + notifyWork + ` from ended`
 )
 
 const (
@@ -66,15 +66,15 @@ func (m *Membership) listenOnce(ctx context.Context) {
 	}()
 	// What came before the connection listened.
 	m.changed.send()
-	m.left.send()
+	m.waiting.send()
 	for {
 		waiting, cancel := context.WithTimeout(ctx, maxSilence)
 		notice, err := conn.WaitForNotification(waiting)
 		isSilent := waiting.Err() != nil && ctx.Err() == nil
 		cancel()
 		switch {
-		case err == nil && notice.Payload == leftNotice:
-			m.left.send()
+		case err == nil && notice.Payload == workNotice:
+			m.waiting.send()
 		case err == nil:
 			if notice.Payload != fmt.Sprint(m.db.process) {
 				m.changed.send()
@@ -118,9 +118,9 @@ func (m *Membership) ping(ctx context.Context, conn *pgx.Conn) error {
 	return m.db.servers.check(ctx, conn.PgConn())
 }
 
-// Left returns what brings a value soon after another process has left. It may bring one without a reason, and may miss
-// one.
-func (m *Membership) Left() <-chan struct{} { return m.left }
+// Waiting returns a channel that brings a value soon after there is something to take. It may bring one without a
+// reason, and may miss one.
+func (m *Membership) Waiting() <-chan struct{} { return m.waiting }
 
 // Changed returns what brings a value soon after another process has changed something that Changes counts. It may
 // bring one without a reason, and may miss one. It never brings any where this process is no member.

@@ -25,7 +25,7 @@ func TestNotices_TellOthersAlone(t *testing.T) {
 	url := pgtest.Start(t)
 	here, there := joinReplica(t, url), joinReplica(t, url)
 	// Each connection says that it listens, since it may have missed something before.
-	receive(t, "left", there.Left())
+	receive(t, "waiting", there.Waiting())
 	receive(t, "changed", there.Changed())
 	if err := save(t.Context(), here.DB, "one"); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestNotices_TellOthersAlone(t *testing.T) {
 	if err := here.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, "left", there.Left())
+	receive(t, "waiting", there.Waiting())
 	select {
 	case <-there.Changed():
 		t.Error("a process is told of its own changes")

@@ -54,9 +54,9 @@ func (m *members) do(r *replica, name string) bool {
 	return m.step(r, err)
 }
 
-// inherit does what others have left.
-func (m *members) inherit(r *replica) bool {
-	left, err := r.Inherit(m.t.Context())
+// take does what others have left.
+func (m *members) take(r *replica) bool {
+	left, err := r.Take(m.t.Context(), all)
 	if !m.step(r, err) {
 		return false
 	}
@@ -111,7 +111,7 @@ func (m *members) work(ctx context.Context) {
 			return
 		}
 		for isMember := true; isMember && ctx.Err() == nil; {
-			isMember = m.inherit(r) && m.claim(r)
+			isMember = m.take(r) && m.claim(r)
 			var name string
 			if isMember {
 				name, isMember = m.accept(r)
@@ -149,7 +149,7 @@ func TestMembers_EndAtAnyMoment_EachTaskIsDoneOnce(t *testing.T) {
 	})
 	stop()
 	wg.Wait()
-	if !m.inherit(joinReplica(t, m.url)) {
+	if !m.take(joinReplica(t, m.url)) {
 		t.Fatal("the last one is no member")
 	}
 	if len(m.waiting) < ends {

@@ -14,23 +14,24 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/kv"
 )
 
 // Times of a membership.
 const (
-	// memberTime is how long a member that does not renew its time keeps the others from inheriting.
+	// memberTime is how long a member that does not renew its time keeps the others from taking over.
 	memberTime = 10 * time.Second
 	// renewEvery is how often a member renews its time, retryRenew the pause after a renewal that failed.
 	renewEvery = 2 * time.Second
 	retryRenew = 500 * time.Millisecond
 	// ownedFor is how long after it asked for a renewal a member begins to send something. The rest of its
-	// time is for requests under way; who inherits looks for what one that took longer has posted.
+	// time is for requests under way; a process that takes over looks for what one that took longer has posted.
 	ownedFor = 7 * time.Second
 )
 
 // A database that was away has ended the time of all members at once. Whoever is the first to reach it again must
 // not end the memberships of those who are about to renew theirs: a member whose last two renewals were
-// further apart than maxGap, and one that has just joined, inherits for steadyFor only from those who left in
+// further apart than maxGap, and one that has just joined, takes over for steadyFor only from those who left in
 // order. That is more than the two tries which a renewal may need.
 const (
 	maxGap    = 2 * renewEvery
@@ -38,8 +39,8 @@ const (
 )
 
 // A member is a row of the table replicas. Writers take a key share lock on their own row, which lets one another
-// and renewals pass; who inherits takes the strongest lock, which waits until the writers of the member have
-// ended. Whoever joins or inherits locks the row of the table format before, so that they come one after
+// and renewals pass; a process that takes over takes the strongest lock, which waits until the writers of the member have
+// ended. A process that joins or takes over locks the row of the table format before, so that they come one after
 // another.
 const (
 	lockMembers = `select from ravenbot.format for update`
@@ -78,7 +79,7 @@ type Membership struct {
 	stop    context.CancelFunc // of keep and listen
 	kept    chan struct{}      // closed when keep has returned
 
-	changed, left signal // see listen
+	changed, waiting signal // see listen
 }
 
 // Membership returns the part of this process among those that share the database, which has not joined yet. From now on db
@@ -102,7 +103,7 @@ func (db *DB) Membership(ctx context.Context) (*Membership, error) {
 		pool:    pool,
 		lost:    make(chan struct{}),
 		changed: make(signal, 1),
-		left:    make(signal, 1),
+		waiting: make(signal, 1),
 	}
 	db.guard = db.members.guard
 	return db.members, nil
@@ -119,7 +120,7 @@ func (db *DB) Reserve(ctx context.Context) error {
 	if _, err = m.Join(ctx, ""); err != nil {
 		return err
 	}
-	_, err = m.Inherit(ctx)
+	_, err = m.Take(ctx, func(*kv.Spec, []byte) bool { return true })
 	return err
 }
 
@@ -179,7 +180,7 @@ func elapsed(from, to time.Time) time.Duration {
 }
 
 // guard queues what refuses a write of a process that is no member. It is part of the write's transaction, which
-// keeps others from inheriting until it has ended.
+// keeps others from taking over until it has ended.
 func (m *Membership) guard(b *batch) {
 	id := m.db.owner() // 0 is nobody's
 	b.Queue(checkMember, id).QueryRow(func(row pgx.Row) error {
@@ -262,8 +263,8 @@ func processName() string {
 	return fmt.Sprintf("%s/%d", cmp.Or(host, "unknown"), os.Getpid())
 }
 
-// keep renews the time of the member until ctx ends or another process has inherited. A database that does not answer
-// is no reason to give up: the others cannot inherit meanwhile either.
+// keep renews the time of the member until ctx ends or another process has taken over. A database that does not answer
+// is no reason to give up: the others cannot take over meanwhile either.
 func (m *Membership) keep(ctx context.Context, id int64) {
 	defer close(m.kept)
 	wait := renewEvery
@@ -289,7 +290,7 @@ func (m *Membership) keep(ctx context.Context, id int64) {
 	}
 }
 
-// renew returns false where another process has inherited.
+// renew returns false where another process has taken over.
 func (m *Membership) renew(ctx context.Context, id int64) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewEvery)
 	defer cancel()
@@ -315,7 +316,7 @@ func (m *Membership) isSteady(now time.Time) bool {
 	return m.alone || elapsed(m.renewed, now) <= maxGap && elapsed(m.steady, now) >= steadyFor
 }
 
-// noteLost notes, once, that another process has inherited what a member of an id had.
+// noteLost notes, once, that another process has taken over what a member of an id had.
 func (m *Membership) noteLost(id int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -325,7 +326,7 @@ func (m *Membership) noteLost(id int64) {
 	}
 }
 
-// Lost is closed when another process has inherited what this one had.
+// Lost is closed when another process has taken over what this one had.
 func (m *Membership) Lost() <-chan struct{} { return m.lost }
 
 // Replicas returns the members whose time is not over.
@@ -362,18 +363,18 @@ func (m *Membership) Tell(
 	return others, nil
 }
 
-// Leave lets another process inherit at once. Nothing is written afterwards. It may be called more than once, and waits
-// for the renewal under way, two seconds at most; with an error others inherit when its time is over.
+// Leave lets another process take over at once. Nothing is written afterwards. It may be called more than once, and waits
+// for the renewal under way, two seconds at most; with an error others take over when its time is over.
 func (m *Membership) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	id, stop, kept := m.id, m.stop, m.kept
-	// First, so that no write begins any more; who inherits waits for those under way.
+	// First, so that no write begins any more; a process that takes over waits for those under way.
 	m.id, m.hasLeft = 0, true
 	m.mu.Unlock()
 	if id == 0 {
 		return nil
 	}
-	// A renewal that comes after endMember would give the row its time back, and keep the others from inheriting.
+	// A renewal that comes after endMember would give the row its time back, and keep the others from taking over.
 	stop()
 	<-kept
 	ctx, cancel := context.WithTimeout(ctx, renewEvery)

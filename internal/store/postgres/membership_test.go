@@ -57,10 +57,10 @@ func (r *replica) save(t *testing.T, text string) error {
 	return put(t.Context(), r.DB, notes, "test", text)
 }
 
-// inherit returns what others have left.
-func (r *replica) inherit(t *testing.T) kv.Inherited {
+// take returns what others have left.
+func (r *replica) take(t *testing.T) kv.Taken {
 	t.Helper()
-	left, err := r.Inherit(t.Context())
+	left, err := r.Take(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,17 +89,17 @@ func connect(t *testing.T, url string) *pgx.Conn {
 
 // pause ends the time of a member, as if it had been paused for long, and has another one inherit from it. A member
 // renews its time every two seconds, so that its time is ended until the other one is faster.
-func pause(t *testing.T, conn *pgx.Conn, paused, other *replica) (left kv.Inherited) {
+func pause(t *testing.T, conn *pgx.Conn, paused, other *replica) (left kv.Taken) {
 	t.Helper()
 	for len(left.From) == 0 {
 		const sql = "update ravenbot.replicas set expires_at = '-infinity' where id = $1"
 		if _, err := conn.Exec(t.Context(), sql, paused.id); err != nil {
 			t.Fatal(err)
 		}
-		left = other.inherit(t)
+		left = other.take(t)
 	}
 	if len(left.From) != 1 || left.From[0].ID != paused.id {
-		t.Fatalf("inherited from %+v, want from the replica %d", left.From, paused.id)
+		t.Fatalf("took from %+v, want from the replica %d", left.From, paused.id)
 	}
 	return left
 }
@@ -136,8 +136,8 @@ func TestMembership_MembersWrite(t *testing.T) {
 			t.Error("a process joined twice")
 		}
 	}
-	if left := second.inherit(t); len(left.From) > 0 {
-		t.Errorf("inherited from %+v, which is at work", left.From)
+	if left := second.take(t); len(left.From) > 0 {
+		t.Errorf("took from %+v, which is at work", left.From)
 	}
 
 	if err := first.Leave(t.Context()); err != nil {
@@ -155,11 +155,11 @@ func TestMembership_MembersWrite(t *testing.T) {
 	if list, err := second.Replicas(t.Context()); err != nil || len(list) != 1 || list[0].ID != 2 {
 		t.Errorf("the members are %+v (%v), want the second alone", list, err)
 	}
-	if left := second.inherit(t); len(left.From) != 1 || left.From[0].ID != 1 {
-		t.Errorf("inherited from %+v, want from the one that has left", left.From)
+	if left := second.take(t); len(left.From) != 1 || left.From[0].ID != 1 {
+		t.Errorf("took from %+v, want from the one that has left", left.From)
 	}
-	if left := second.inherit(t); len(left.From) != 0 {
-		t.Errorf("inherited twice from %+v", left.From)
+	if left := second.take(t); len(left.From) != 0 {
+		t.Errorf("took twice from %+v", left.From)
 	}
 	if err := second.save(t, `4`); err != nil || second.Owned() != nil {
 		t.Errorf("who inherited was refused: %v, %v", err, second.Owned())
@@ -202,7 +202,7 @@ func TestMembership_WhoWasPausedWritesNoMore(t *testing.T) {
 	}
 }
 
-func TestInherit_WaitsForWritesUnderWay(t *testing.T) {
+func TestTake_WaitsForWritesUnderWay(t *testing.T) {
 	url := pgtest.Start(t)
 	r, conn := joinReplica(t, url), connect(t, url)
 	// A write of another process that has been checked and is not committed yet; its time is over.
@@ -231,10 +231,10 @@ func TestInherit_WaitsForWritesUnderWay(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	left := r.inherit(t)
+	left := r.take(t)
 	wg.Wait()
 	if got := describe(left); got != "slow, " {
-		t.Errorf("inherited %q, want the task that was written last", got)
+		t.Errorf("took %q, want the task that was written last", got)
 	}
 }
 
@@ -255,8 +255,8 @@ func TestMembership_DatabaseIsAwayForLong_AllStayMembers(t *testing.T) {
 	}
 	await(t, "both go on when the database is back", func() bool {
 		for _, r := range []*replica{first, second} {
-			if left, err := r.Inherit(t.Context()); err == nil && len(left.From) > 0 {
-				t.Fatalf("inherited from %+v", left.From)
+			if left, err := r.Take(t.Context(), all); err == nil && len(left.From) > 0 {
+				t.Fatalf("took from %+v", left.From)
 			}
 		}
 		return first.Owned() == nil && second.Owned() == nil
@@ -329,7 +329,7 @@ func TestReserve_AloneOrNotAtAll(t *testing.T) {
 	if _, err := second.Join(t.Context(), ""); err != nil {
 		t.Errorf("joining after who was alone: %v", err)
 	}
-	if left := second.inherit(t); len(left.From) != 1 || len(left.Values[tasks]) != 1 {
+	if left := second.take(t); len(left.From) != 1 || len(left.Values[tasks]) != 1 {
 		t.Errorf("inherited %+v, want what the one that was alone has left", left)
 	}
 }

@@ -20,7 +20,7 @@ const (
 )
 
 // The row of a bot is locked before anything else of it is read, so that its shards change one after another. Owners
-// without a row in the table replicas are nobody: Inherit has ended their memberships.
+// without a row in the table replicas are nobody: Take has ended their memberships.
 const (
 	addPlan  = `insert into ravenbot.shard_plans (bot, shards) values ($1, $2) on conflict (bot) do nothing`
 	lockPlan = `select shards from ravenbot.shard_plans where bot = $1 for update`

@@ -208,8 +208,8 @@ func TestClaimShard_PausedBeforeItsCommit_IsWaitedFor(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), sql, paused.id); err != nil {
 		t.Fatal(err)
 	}
-	inherited := make(chan kv.Inherited, 1)
-	go func() { inherited <- heir.inherit(t) }()
+	inherited := make(chan kv.Taken, 1)
+	go func() { inherited <- heir.take(t) }()
 	owned := make(chan bool, 1)
 	go func() { // waits for the row of the bot
 		_, isOwn, err := heir.ClaimShard(t.Context(), bot, 0, 1)
@@ -384,7 +384,7 @@ func TestShards_ReplicasEndAtAnyMoment_EachShardHasOneOwner(t *testing.T) {
 		})
 	}
 	for ended := 0; ended < 20; {
-		left, err := watcher.Inherit(t.Context())
+		left, err := watcher.Take(t.Context(), all)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -392,7 +392,7 @@ func TestShards_ReplicasEndAtAnyMoment_EachShardHasOneOwner(t *testing.T) {
 	}
 	stop()
 	wg.Wait()
-	await(t, "all is inherited", func() bool { watcher.inherit(t); return watcher.table(t).Replicas == 1 })
+	await(t, "all is inherited", func() bool { watcher.take(t); return watcher.table(t).Replicas == 1 })
 	for n := range 4 {
 		if _, isOwn := watcher.claims(t, n, 4); !isOwn {
 			t.Errorf("shard %d cannot be claimed", n)

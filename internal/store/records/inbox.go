@@ -55,8 +55,14 @@ func postDone(key string) string    { return "p/" + key }
 // Accept stores a message until it is answered. It returns false and stores nothing if a message with the same key was
 // accepted before.
 func (s *Store) Accept(ctx context.Context, r store.Received) (isNew bool, err error) {
+	return s.accept(ctx, r, nil)
+}
+
+// accept is Accept with Write.Free.
+func (s *Store) accept(ctx context.Context, r store.Received, free *bool) (isNew bool, err error) {
 	m, key := r.Message, r.Message.Key()
-	err = s.update(ctx, func(tx kv.Tx) error {
+	write := kv.Write{Scopes: []string{channelScope(m.Conversation)}, Free: free}
+	err = s.Update(ctx, write, func(tx kv.Tx) error {
 		// In this order: an outcome moves a message from the inbox to those that are done, in another scope.
 		err := tx.Prefetch(
 			kv.Ref{Spec: inbox.Spec, Key: key},
@@ -81,7 +87,7 @@ func (s *Store) Accept(ctx context.Context, r store.Received) (isNew bool, err e
 		}
 		return lastSeen.Put(tx, "", m.Conversation.String(),
 			chat.LastSeen{Conversation: m.Conversation, Message: m.ID, Time: m.Time, At: s.Now()})
-	}, channelScope(m.Conversation))
+	})
 	return isNew && err == nil, wrap(err, "store message %s", key)
 }
 

@@ -3,7 +3,9 @@ package records
 import (
 	"context"
 	"encoding/json"
+	"time"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 )
@@ -31,39 +33,65 @@ func (s *Shared) UsageOfOthers(ctx context.Context, day string) ([]store.Usage, 
 }
 
 // Membership is the part of one process among those that share a store.
-type Membership struct{ kv.Membership }
-
-// Inherit ends the memberships whose time is over and returns what they left, which is this process's now.
-func (m Membership) Inherit(ctx context.Context) (store.Inherited, error) {
-	left, err := m.Membership.Inherit(ctx)
-	if err != nil {
-		return store.Inherited{}, err
-	}
-	waiting, err := decodeAll[inboxRecord](left.Values[inbox.Spec])
-	if err != nil {
-		return store.Inherited{}, wrap(err, "read inherited messages")
-	}
-	posts, err := decodeAll[store.Post](left.Values[outbox.Spec])
-	if err != nil {
-		return store.Inherited{}, wrap(err, "read inherited posts")
-	}
-	inherited := store.Inherited{From: left.From, Messages: received(waiting), Keys: left.Keys}
-	sortPosts(posts)
-	for _, p := range posts {
-		if !p.Notified { // else it was given up, and its place knows
-			inherited.Posts = append(inherited.Posts, p)
-		}
-	}
-	return inherited, nil
+type Membership struct {
+	kv.Membership
+	Store *Shared
 }
 
-func decodeAll[T any](values [][]byte) (list []T, err error) {
-	for _, v := range values {
-		var record T
-		if err := json.Unmarshal(v, &record); err != nil {
-			return nil, err
+// AcceptFor is Accept of a process that has claimed the channel of the message (isOwn), or has not. isMine is false if the
+// message has to be taken by Membership.Take: by another process, or behind older messages that wait to be taken.
+func (m Membership) AcceptFor(ctx context.Context, r store.Received, isOwn bool) (isNew, isMine bool, err error) {
+	isFree := !isOwn
+	isNew, err = m.Store.accept(ctx, r, &isFree)
+	return isNew, !isFree, err
+}
+
+// FreePost makes a post of this process wait for a process that takes it.
+func (m Membership) FreePost(ctx context.Context, p store.Post) error {
+	isFree := true
+	err := m.Store.Update(ctx, kv.Write{Free: &isFree}, func(tx kv.Tx) error { return outbox.Put(tx, "", p.Key, p) })
+	return wrap(err, "leave post %s to another process", p.Key)
+}
+
+// Take takes the work that is this process's from now on.
+func (m Membership) Take(ctx context.Context, may func(to chat.Address, since time.Time) bool) (store.Taken, error) {
+	taken, err := m.Membership.Take(ctx, func(s *kv.Spec, value []byte) bool {
+		var post store.Post
+		var waiting inboxRecord
+		if s == outbox.Spec && json.Unmarshal(value, &post) == nil {
+			return may(post.To, post.At)
 		}
-		list = append(list, record)
+		return json.Unmarshal(value, &waiting) != nil || may(waiting.Received.Message.Conversation, waiting.Received.At)
+	})
+	if err != nil {
+		return store.Taken{}, err
 	}
-	return list, nil
+	var work store.Taken
+	var waiting []inboxRecord
+	for _, v := range taken.Values[inbox.Spec] {
+		var r inboxRecord
+		if err := json.Unmarshal(v.Value, &r); err != nil {
+			return store.Taken{}, wrap(err, "read messages that were taken")
+		}
+		r.Received.Fresh = v.IsFresh
+		waiting = append(waiting, r)
+	}
+	for _, v := range taken.Values[outbox.Spec] {
+		var p store.Post
+		if err := json.Unmarshal(v.Value, &p); err != nil {
+			return store.Taken{}, wrap(err, "read posts that were taken")
+		}
+		if !p.Notified { // else it was given up, and its place knows
+			work.Posts = append(work.Posts, p)
+		}
+	}
+	sortPosts(work.Posts)
+	work.From, work.Messages, work.Keys = taken.From, received(waiting), taken.Keys
+	return work, nil
+}
+
+// IsHeard reports whether a message of a conversation was accepted since a time.
+func (m Membership) IsHeard(ctx context.Context, a chat.Address, since time.Time) (bool, error) {
+	last, found, err := lookUp(ctx, m.Store.Store, lastSeen, "", a.String())
+	return found && !last.At.Before(since), wrap(err, "look for messages of %s", a)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/postgres/pgtest"
 )
 
@@ -26,7 +27,7 @@ func (r *replica) leave(t *testing.T, prefix string, n int) {
 	}
 }
 
-func TestInherit_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
+func TestTake_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
 	url := pgtest.Start(t)
 	first, second, conn := joinReplica(t, url), joinReplica(t, url), connect(t, url)
 	first.leave(t, "a", 2)
@@ -46,7 +47,7 @@ func TestInherit_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
 	left := pause(t, conn, first, second)
 	const want = "a0, a0 without a claim, a1, a1 without a claim, c0, c0 without a claim, "
 	if got := describe(left); got != want {
-		t.Errorf("inherited %q, want %q", got, want)
+		t.Errorf("took %q, want %q", got, want)
 	}
 	if slices.Sort(left.Keys); !slices.Equal(left.Keys, []string{"leader", "web:/a", "web:/c"}) {
 		t.Errorf("the keys %q came with it", left.Keys)
@@ -76,8 +77,8 @@ func TestInherit_WhatAMemberLeft_IsTheOthersInItsOrder(t *testing.T) {
 	}
 }
 
-// What a third member owns stays its own, also where what another one left is to go there.
-func TestInherit_ChannelOfAThird_StaysThere(t *testing.T) {
+// A member takes what another one left for a channel that it has claimed.
+func TestTake_ChannelOfAThird_StaysThere(t *testing.T) {
 	url := pgtest.Start(t)
 	first, second, third := joinReplica(t, url), joinReplica(t, url), joinReplica(t, url)
 	for _, key := range []string{"web:/a", store.LeaderKey} {
@@ -89,8 +90,11 @@ func TestInherit_ChannelOfAThird_StaysThere(t *testing.T) {
 	if err := first.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := second.inherit(t); len(left.Values[tasks]) != 2 || len(left.Keys) > 0 {
-		t.Errorf("inherited %q with the keys %q", describe(left), left.Keys)
+	if left := second.take(t); describe(left) != "a0 without a claim, " || len(left.Keys) > 0 {
+		t.Errorf("took %q with the keys %q, want what needs no claim", describe(left), left.Keys)
+	}
+	if left := third.take(t); describe(left) != "a0, " || len(left.Keys) > 0 {
+		t.Errorf("the owner of the channel took %q with the keys %q", describe(left), left.Keys)
 	}
 	for _, key := range []string{"web:/a", store.LeaderKey} {
 		if got := second.owner(t, key); got != third.id {
@@ -100,7 +104,7 @@ func TestInherit_ChannelOfAThird_StaysThere(t *testing.T) {
 }
 
 // Rows of no member are left to whoever asks first: a tool has stored them, or a version that knew no members.
-func TestInherit_RowsOfNobody(t *testing.T) {
+func TestTake_RowsOfNobody(t *testing.T) {
 	url := pgtest.Start(t)
 	nobody := &replica{DB: open(t, url, time.Now)}
 	nobody.leave(t, "a", 1)
@@ -112,8 +116,8 @@ func TestInherit_RowsOfNobody(t *testing.T) {
 	if got := own(t, member.DB); got != "" {
 		t.Errorf("a member that has not inherited has %q", got)
 	}
-	if left := member.inherit(t); describe(left) != all || len(left.From) > 0 {
-		t.Errorf("inherited %q from %+v, want %q", describe(left), left.From, all)
+	if left := member.take(t); describe(left) != all || len(left.From) > 0 {
+		t.Errorf("took %q from %+v, want %q", describe(left), left.From, all)
 	}
 	if got := own(t, nobody.DB); got != all {
 		t.Errorf("a tool reads %q, want %q", got, all)
@@ -124,7 +128,7 @@ func TestInherit_RowsOfNobody(t *testing.T) {
 }
 
 // However many inherit at once, one gets each row, and nobody waits for another.
-func TestInherit_SeveralAtOnce_OneGetsEachRow(t *testing.T) {
+func TestTake_SeveralAtOnce_OneGetsEachRow(t *testing.T) {
 	url := pgtest.Start(t)
 	var heirs []*replica
 	for range 3 {
@@ -147,7 +151,7 @@ func TestInherit_SeveralAtOnce_OneGetsEachRow(t *testing.T) {
 		for _, r := range heirs {
 			wg.Go(func() {
 				for range 4 {
-					left, err := r.Inherit(t.Context())
+					left, err := r.Take(t.Context(), all)
 					if err != nil {
 						t.Error(err)
 					}
@@ -174,7 +178,7 @@ func TestInherit_SeveralAtOnce_OneGetsEachRow(t *testing.T) {
 }
 
 // Whose time is over may be about to renew it, where the database was away: who has just joined cannot tell.
-func TestInherit_JustJoined_WaitsForThoseWhoMayBeBack(t *testing.T) {
+func TestTake_JustJoined_WaitsForThoseWhoMayBeBack(t *testing.T) {
 	url := pgtest.Start(t)
 	open(t, url, time.Now)
 	if _, err := connect(t, url).Exec(t.Context(), `insert into ravenbot.replicas (name, address, expires_at)
@@ -183,22 +187,22 @@ func TestInherit_JustJoined_WaitsForThoseWhoMayBeBack(t *testing.T) {
 	}
 	began := time.Now()
 	r := joinReplica(t, url)
-	if left := r.inherit(t); len(left.From) > 0 && time.Since(began) < 4*time.Second {
+	if left := r.take(t); len(left.From) > 0 && time.Since(began) < 4*time.Second {
 		t.Errorf("inherited at once from %+v", left.From)
 	}
-	await(t, "it inherits when the other one has not come back", func() bool { return len(r.inherit(t).From) == 1 })
+	await(t, "it inherits when the other one has not come back", func() bool { return len(r.take(t).From) == 1 })
 }
 
 // A member whose own time is over, and who is about to renew it, does not end its own membership.
-func TestInherit_OwnTimeIsOver_GoesOn(t *testing.T) {
+func TestTake_OwnTimeIsOver_GoesOn(t *testing.T) {
 	url := pgtest.Start(t)
 	r, conn := joinReplica(t, url), connect(t, url)
 	for range 20 {
 		if _, err := conn.Exec(t.Context(), "update ravenbot.replicas set expires_at = '-infinity'"); err != nil {
 			t.Fatal(err)
 		}
-		if left := r.inherit(t); len(left.From) > 0 {
-			t.Fatalf("inherited from itself: %+v", left.From)
+		if left := r.take(t); len(left.From) > 0 {
+			t.Fatalf("took from itself: %+v", left.From)
 		}
 	}
 	if err := r.save(t, `1`); err != nil {
@@ -207,7 +211,7 @@ func TestInherit_OwnTimeIsOver_GoesOn(t *testing.T) {
 }
 
 // While another one is joining or inheriting, nobody waits for it.
-func TestInherit_AnotherIsInheriting_ReturnsAtOnce(t *testing.T) {
+func TestTake_AnotherIsInheriting_ReturnsAtOnce(t *testing.T) {
 	url := pgtest.Start(t)
 	first, second := joinReplica(t, url), joinReplica(t, url)
 	if err := first.Leave(t.Context()); err != nil {
@@ -220,20 +224,20 @@ func TestInherit_AnotherIsInheriting_ReturnsAtOnce(t *testing.T) {
 	if _, err := other.Exec(t.Context(), "select from ravenbot.format for update"); err != nil {
 		t.Fatal(err)
 	}
-	if left := second.inherit(t); len(left.From) > 0 {
-		t.Errorf("inherited from %+v beside another one", left.From)
+	if left := second.take(t); len(left.From) > 0 {
+		t.Errorf("took from %+v beside another one", left.From)
 	}
 	if err := other.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := second.inherit(t); len(left.From) != 1 {
-		t.Errorf("inherited from %+v afterwards", left.From)
+	if left := second.take(t); len(left.From) != 1 {
+		t.Errorf("took from %+v afterwards", left.From)
 	}
 }
 
 // A platform sends a message again to another process when the first has died between storing and acknowledging it:
 // the record stays the first one's, and waits for whoever inherits it.
-func TestInherit_RecordThatAnotherHasReplaced_IsTheFirstOnes(t *testing.T) {
+func TestTake_RecordThatAnotherHasReplaced_IsTheFirstOnes(t *testing.T) {
 	url := pgtest.Start(t)
 	first, second, conn := joinReplica(t, url), joinReplica(t, url), connect(t, url)
 	if isNew, err := add(t.Context(), first.DB, "1", ""); !isNew || err != nil {
@@ -249,6 +253,56 @@ func TestInherit_RecordThatAnotherHasReplaced_IsTheFirstOnes(t *testing.T) {
 		t.Errorf("the change made %q the second's", got)
 	}
 	if left := pause(t, conn, first, second); describe(left) != "1, " || !slices.Contains(left.Keys, "changed") {
-		t.Errorf("inherited %q with %q, want the task", describe(left), left.Keys)
+		t.Errorf("took %q with %q, want the task", describe(left), left.Keys)
+	}
+}
+
+// addFree stores a task with Write.Free, and returns what that is afterwards.
+func (r *replica) addFree(t *testing.T, name, claim string, isFree bool) bool {
+	t.Helper()
+	err := r.Update(t.Context(), kv.Write{Free: &isFree}, func(tx kv.Tx) error {
+		return kv.Collection[task]{Spec: tasks}.Put(tx, "", name, task{name, claim})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return isFree
+}
+
+// What a member stores for any process is taken by the owner of its claim, which takes its own newer records behind it.
+func TestTake_FreeRecords_AreTheOwnersInTheirOrder(t *testing.T) {
+	url := pgtest.Start(t)
+	receiver, owner, third := joinReplica(t, url), joinReplica(t, url), joinReplica(t, url)
+	if owner.owner(t, "web:/a") != owner.id {
+		t.Fatal("not claimed")
+	}
+	if owner.addFree(t, "a0", "web:/a", false) {
+		t.Error("the owner's record waits, though there is none before it")
+	}
+	for len(owner.Waiting()) > 0 {
+		<-owner.Waiting()
+	}
+	if !receiver.addFree(t, "a1", "web:/a", true) || !owner.addFree(t, "a2", "web:/a", false) {
+		t.Error("a record of the owner is its own at once, though an older one waits")
+	}
+	receive(t, "waiting", owner.Waiting())
+	receiver.addFree(t, "b0", "web:/b", true)
+	if taken := third.take(t); describe(taken) != "b0, " || !slices.Equal(taken.Keys, []string{"web:/b"}) {
+		t.Errorf("a third took %q with %q, want what nobody has claimed", describe(taken), taken.Keys)
+	}
+	taken := owner.take(t)
+	if describe(taken) != "a1, a2, " || len(taken.Keys) > 0 || !taken.Values[tasks][0].IsFresh {
+		t.Errorf("the owner took %+v", taken)
+	}
+	if got := own(t, owner.DB); got != "a0, a1, a2, " {
+		t.Errorf("the owner has %q", got)
+	}
+	if owner.addFree(t, "a3", "web:/a", false) {
+		t.Error("a record waits behind others that were taken")
+	}
+	// Given back, it is no longer the owner's, and may have been worked on.
+	owner.addFree(t, "a3", "web:/a", true)
+	if got := own(t, owner.DB); got != "a0, a1, a2, " {
+		t.Errorf("the owner has %q after it has given one back", got)
 	}
 }
