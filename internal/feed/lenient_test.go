@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/mmcdole/gofeed"
 )
 
 // A field of the wrong type costs at most itself.
@@ -68,5 +69,13 @@ func TestParse_GoogleAlerts_LinksAreUnwrapped(t *testing.T) {
 		"https://maps.google.com/url?url=https://example.org/"}
 	if diff := cmp.Diff(want, got); diff != "" || doc.Items[0].ID != "tag:google.com,2013:1" {
 		t.Errorf("links (-want +got):\n%s", diff)
+	}
+}
+
+// gofeed refuses a whole JSON Feed for one field of another type. Where it no longer does, it can read them.
+func TestDefect_JSONFieldOfAnotherType(t *testing.T) {
+	const feed = `{"version":"https://jsonfeed.org/version/1.1","items":[{"id":"1","content_text":"x","tags":"news"}]}`
+	if _, err := gofeed.NewParser().ParseString(feed); err == nil {
+		t.Error("gofeed reads it: parseJSON may leave JSON to it")
 	}
 }
