@@ -2,7 +2,6 @@ package feed
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/base64"
 	"encoding/xml"
 	"errors"
@@ -222,7 +221,10 @@ func (c *cleaner) openElement(t xml.StartElement, base *url.URL) error {
 	c.out.WriteByte('>')
 	f.inner = c.out.Len()
 	c.stack = append(c.stack, f)
-	c.writeAttributesAsElements(f)
+	// gofeed reads elements alone.
+	if about := f.attr["rdf:about"]; c.root == "rdf" && f.isItem && about != "" {
+		c.out.WriteString("<guid>" + html.EscapeString(about) + "</guid>")
+	}
 	return nil
 }
 
@@ -232,40 +234,12 @@ func (c *cleaner) renameElement(f *frame) {
 	case f.inMarkup:
 		f.name = f.local // HTML knows no prefixes such as xhtml:
 		return
-	// The Channel Definition Format of 1997, whose elements mean much the same as those of RSS.
-	case c.root == "channel":
-		if len(c.stack) == 0 {
-			c.out.WriteString("<rss>")
-		}
-		f.local = strings.Replace(f.local, "abstract", "description", 1)
-		f.name = f.local
 	case c.root == "rss" && f.name == "author" && !c.inItem:
 		f.name = "managingEditor"
 	case c.root != "feed" && c.inItem && (f.local == "body" || f.local == "fullitem"):
 		f.name, f.local = "content:encoded", "encoded"
 	}
 	f.isMarkup = slices.Contains(markupElements, f.local) && len(c.stack) > 0 && !strings.HasPrefix(f.name, "media:")
-}
-
-// writeAttributesAsElements writes as elements what RDF and CDF have as attributes, because gofeed reads elements
-// only.
-func (c *cleaner) writeAttributesAsElements(f frame) {
-	element := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&c.out, "<%s>%s</%s>", name, html.EscapeString(value), name)
-		}
-	}
-	switch {
-	case c.root == "rdf" && f.isItem:
-		element("guid", f.attr["rdf:about"])
-	case c.root == "channel" && (f.isItem || f.local == "channel"):
-		date := "lastBuildDate"
-		if f.isItem {
-			date = "dc:date"
-		}
-		element("link", cmp.Or(f.attr["HREF"], f.attr["href"]))
-		element(date, cmp.Or(f.attr["LASTMOD"], f.attr["lastmod"]))
-	}
 }
 
 // linkAttrs are the attributes that hold addresses, in feeds and in the XHTML inside them.
@@ -446,9 +420,6 @@ func (c *cleaner) finish() {
 	}
 	for len(c.stack) > 0 {
 		c.pop()
-	}
-	if c.root == "channel" {
-		c.out.WriteString("</rss>")
 	}
 }
 

@@ -85,7 +85,7 @@ func parseXML(text []byte, base *url.URL) (Document, error) {
 		return Document{}, fmt.Errorf("parse feed: %w", err)
 	case root == "html":
 		return Document{}, notFeed(text)
-	case root != "rss" && root != "rdf" && root != "feed" && root != "channel":
+	case root != "rss" && root != "rdf" && root != "feed":
 		return Document{}, fmt.Errorf("%w: its root element is <%.40s>", ErrNotFeed, root)
 	}
 	parsed, err := newParser().Parse(bytes.NewReader(c.out.Bytes()))
