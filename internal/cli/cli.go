@@ -203,7 +203,6 @@ func (c *invocation) loadConfig() (*config.Config, error) {
 func configChecks() config.Checks {
 	return config.Checks{
 		Filter:        digest.CheckFilter,
-		Template:      digest.CheckTemplate,
 		DigestChannel: digest.CheckChannel,
 		Mailbox: func(address string) error {
 			_, err := chat.Mailbox(address)

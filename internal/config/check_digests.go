@@ -38,16 +38,6 @@ func (k checker) checkDigests() {
 				i,
 			)
 		}
-		if g.Template != "" {
-			k.checkWith(
-				k.checks.Template,
-				g.Template,
-				"write a Go text/template over .Name, .Count, .Summary, .Items and .LeftOut",
-				"digests",
-				name,
-				"template",
-			)
-		}
 	}
 }
 

@@ -546,9 +546,6 @@ type Digest struct {
 	Style string `json:"style" default:"brief" enum:"brief|bullets|topics|titles|deep|weekly"`
 	// The language it is written in. Empty: that of its channel's settings, else that of the items.
 	Language string `json:"language"`
-	// A Go text/template that makes the post's text, of .Name, .Count, .Summary, .Items and .LeftOut. Empty: the style's
-	// own.
-	Template string `json:"template"`
 	// Tokens that one run may use of a model. 0: no cap.
 	MaxTokens int `json:"maxTokens" min:"0"`
 	// Tools that its task may use though nobody is there to approve: names or patterns. Others may be used only if they

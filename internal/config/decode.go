@@ -206,8 +206,18 @@ func (d *decoder) addUnknownKey(n *node, m member, t reflect.Type) {
 		d.foreign = append(d.foreign, member{joinKey(n.path, m.name), m.offset, m.value})
 		return
 	}
-	d.addFaultAt(m.offset, joinKey(n.path, m.name), "unknown key", suggest(m.name, d.fieldsOf(t).names))
+	key := joinKey(n.path, m.name)
+	if slices.Contains(retiredKeys[t], m.name) {
+		line, column := d.position(m.offset)
+		d.warnings = append(d.warnings, Fault{File: d.file, Line: line, Column: column, Key: key,
+			Reason: "has no effect any more", Remedy: "remove it"})
+		return
+	}
+	d.addFaultAt(m.offset, key, "unknown key", suggest(m.name, d.fieldsOf(t).names))
 }
+
+// retiredKeys are the keys of earlier versions, which are no faults: a configuration that has them still loads.
+var retiredKeys = map[reflect.Type][]string{reflect.TypeFor[Digest](): {"template"}}
 
 // decodeMap reads the members of an object into a new map, each over the defaults of its type. One without a name is
 // left out with a fault.

@@ -29,8 +29,8 @@ type Checks struct {
 	Address func(address string) error
 	// Bundled checks the NAME of a feed written bundled:NAME.
 	Bundled func(name string) error
-	// Filter checks a filter of a digest, Template the template of one.
-	Filter, Template func(text string) error
+	// Filter checks a filter of a digest.
+	Filter func(text string) error
 	// DigestChannel checks whether a digest that is posted to an address may be made of a channel.
 	DigestChannel func(channel, post string) error
 	// Mailbox checks the address of a mailbox.

@@ -300,3 +300,12 @@ func TestLoad_Settings_NamesMustExist(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A configuration with a key of an earlier version loads, with a warning that names the key.
+func TestRetiredKeys_AreWarnedOf(t *testing.T) {
+	c := mustLoad(t, `{"digests": {"news": {"schedule": "daily at 9", "feeds": ["https://a.example/f"], "post": ["web:/general"],
+		"template": "{{.Name}}"}}}`, nil, nil)
+	if len(c.Warnings) != 1 || c.Warnings[0].Key != "digests.news.template" {
+		t.Errorf("warnings %v", c.Warnings)
+	}
+}

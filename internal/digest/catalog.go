@@ -49,7 +49,6 @@ func FromEntry(name string, d config.Digest) Plan {
 		Prompt:    d.Prompt,
 		Style:     d.Style,
 		Language:  d.Language,
-		Template:  d.Template,
 		MaxTokens: d.MaxTokens,
 		Tools:     d.Tools,
 		Teasers:   !d.Articles,

@@ -127,7 +127,7 @@ func (s *Service) compileStored(name string, raw json.RawMessage) (spec, error) 
 	s.mu.Lock()
 	known, ok := s.created[name]
 	s.mu.Unlock()
-	// Most have not changed when another process has changed one, and to read schedules and templates takes a while.
+	// Most have not changed when another process has changed one, and to read schedules takes a while.
 	if ok && bytes.Equal(known.raw, raw) {
 		return known, nil
 	}

@@ -1,7 +1,7 @@
 // Package digest turns feeds, and what is said in channels (channels.go), into posts. A run collects what is new
 // (collect.go, filter.go), merges items that tell the same story (duplicates.go, series.go), says what each is worth,
 // by its form (kind.go, worth.go) and as a model judges it (headlines.go, editor.go, judge.go), chooses the worthiest
-// (choose.go), has them written (write.go, citations.go, template.go), and stores the run with its posts (run.go,
+// (choose.go), has them written (write.go, citations.go, compose.go), and stores the run with its posts (run.go,
 // history.go). A digest without feeds has an agent carry out a task at each due time. The package promises:
 //   - Every link of a post comes from a feed item.
 //   - A run for one due time posts once, however often it is started.

@@ -7,7 +7,6 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
-	"ravenbot/internal/feed"
 )
 
 // A long digest is a head and a thread where there can be one, and whole elsewhere.
@@ -53,18 +52,6 @@ func TestALongDigestIsAHeadAndAThread(t *testing.T) {
 			!strings.HasPrefix(rest.Draft.Text, "**")) {
 			t.Errorf("topics: head %s\nrest %s", head.Draft.Text, rest.Draft.Text)
 		}
-	}
-	// Who wrote a template gets what it makes.
-	b := service(t, digest.Plan{Feeds: from(a)})
-	b.threads = func(chat.Address) bool { return true }
-	b.restart(t, digest.Plan{Name: "morning", Schedule: "0 8 * * *", Feeds: from(a),
-		Template: "{{range .Items}}{{.Link}} {{end}}", MaxItems: 50, Post: []string{news.String()}})
-	for n := range 30 {
-		b.feeds[a] = append(b.feeds[a], feed.Item{ID: fmt.Sprint(n), Title: strings.Repeat(string(rune('a'+n%26)), 10+n),
-			Link: fmt.Sprint("https://example.org/", n)})
-	}
-	if b.run(t, monday); len(b.sent) != 1 {
-		t.Errorf("a template made %d posts", len(b.sent))
 	}
 }
 

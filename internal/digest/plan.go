@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/template"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -53,7 +52,6 @@ type Plan struct {
 	Prompt    string   `json:"prompt,omitempty"`
 	Style     string   `json:"style,omitempty"`
 	Language  string   `json:"language,omitempty"`
-	Template  string   `json:"template,omitempty"`
 	MaxTokens int      `json:"maxTokens,omitempty"` // of one run; 0: no cap
 	Tools     []string `json:"tools,omitempty"`     // that its task may use without an approval
 	Teasers   bool     `json:"teasers,omitempty"`   // items are taken as feeds give them, without their pages
@@ -155,7 +153,6 @@ type spec struct {
 	channels []chat.Address // that it is made of
 	mail     []chat.Address // places that stand for mailboxes
 	filters  []filter
-	template *template.Template
 	quiet    bool // a run without anything to post leaves no trace
 	asked    bool // somebody waits for this run
 
@@ -177,7 +174,7 @@ func (p Plan) isTask() bool {
 const (
 	maxFeeds          = 300
 	maxInChat         = 50   // feeds of a digest that was made in chat
-	maxPromptBytes    = 4000 // bytes of a prompt or template
+	maxPromptBytes    = 4000 // bytes of a prompt
 	maxFieldBytes     = 200  // bytes of other texts
 	maxPlaces         = 20
 	minWeight         = 0.1 // of a feed
@@ -234,11 +231,6 @@ func compile(p Plan) (spec, error) {
 			return d, fmt.Errorf("filters: %w", err)
 		}
 		d.filters = append(d.filters, f)
-	}
-	if p.Template != "" {
-		if d.template, err = parseTemplate(p.Template); err != nil {
-			return d, fmt.Errorf("template: %w", err)
-		}
 	}
 	return d, d.check()
 }
@@ -315,8 +307,8 @@ func checkLimits(p Plan) error {
 			p.Name)
 	case len(p.Feeds) > feeds || len(p.Post) > maxPlaces || len(p.Filters) > maxInChat:
 		return fmt.Errorf("it is too much: %d feeds, %d places and %d filters are taken", feeds, maxPlaces, maxInChat)
-	case len(p.Prompt) > maxPromptBytes || len(p.Template) > maxPromptBytes:
-		return fmt.Errorf("prompt and template may have %d bytes each", maxPromptBytes)
+	case len(p.Prompt) > maxPromptBytes:
+		return fmt.Errorf("the prompt may have %d bytes", maxPromptBytes)
 	case p.Source == FromChat && p.isTask() && (p.MaxTokens < 1 || p.MaxTokens > maxTaskTokens):
 		return fmt.Errorf("maxTokens of a task has to be between 1 and %d", maxTaskTokens)
 	case p.MaxItems > 100:

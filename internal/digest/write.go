@@ -111,9 +111,7 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 		return e, nil
 	}
 	s.writeContent(ctx, d, e, said)
-	if err := e.compose(d, s.o.Now(), s.o.MailURL); err != nil {
-		return e, err
-	}
+	e.compose(d, s.o.Now(), s.o.MailURL)
 	e.composeChannels(d)
 	e.draft.Footer = strings.Join(slices.Concat(nonEmpty(e.by, e.smallLine), e.notes, e.faults), " · ")
 	e.head.Footer = strings.Join(nonEmpty(e.head.Footer, e.draft.Footer), " · ")
@@ -311,7 +309,7 @@ func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said mod
 
 // shortenEntries leaves the leads of a digest of cards two sentences, the others one, and the last ones their titles.
 func (e *edition) shortenEntries(d spec) {
-	if d.Style == Deep || d.Style == Weekly || d.template != nil {
+	if d.Style == Deep || d.Style == Weekly {
 		return
 	}
 	for n := range e.cards {

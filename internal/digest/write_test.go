@@ -127,27 +127,6 @@ func TestStyles(t *testing.T) {
 	}
 }
 
-func TestATemplateMakesThePost(t *testing.T) {
-	b := service(t, digest.Plan{Feeds: from(a, "https://example.org/feed/gone"), Timezone: "Europe/Oslo",
-		Template: `# {{.Name}}, {{.Date}}: {{.Count}}{{range .Items}}{{"\n"}}{{.N}} {{.Link}} {{clock .Time}} ` +
-			`{{.Title}}{{end}}{{range .LeftOut}} !{{.}}{{end}}`})
-	evil := story(1)
-	evil.Title = "[click](https://evil.example) *now* <b>x</b>"
-	b.feeds[a] = []feed.Item{evil}
-	got := b.preview(t).Draft
-	want := "# morning, Monday, 2 March 2026: 1\n1 [\\[click\\](https://evil.example) \\*now\\* " +
-		"x](https://example.org/1) 2 Mar 10:00 \\[click\\](https://evil.example) \\*now\\* x !"
-	if !strings.HasPrefix(got.Text, want) || len(got.Cards) != 0 {
-		t.Errorf("the template made\n%s\nwant\n%s", got.Text, want)
-	}
-	for _, bad := range []string{"{{", "{{.Nope}}", "{{range .Items}}{{.Nope}}{{end}}", "{{call .Name}}",
-		`{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`} {
-		if err := digest.CheckTemplate(bad); err == nil {
-			t.Errorf("the template %s passes", bad)
-		}
-	}
-}
-
 func TestARunKeepsToItsTokens(t *testing.T) {
 	for _, c := range []struct {
 		tokens         int

@@ -3,84 +3,15 @@ package digest
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/template"
 	"time"
 
 	"ravenbot/internal/chat"
 )
 
-// Page is the data of a digest's template. Its texts are Markdown in which nothing that a
-// feed says is markup, and all links lead to items.
-type Page struct {
-	Name    string
-	Date    string // of the run, in the digest's zone: Monday, 2 January 2006
-	Count   int    // of items
-	Summary string // empty but in the style brief
-	By      string // who wrote the words
-	Items   []PageItem
-	Topics  []PageTopic // the same items below their topics, one without a name where the style has none
-	LeftOut []string    // feeds that could not be read
-}
-
-// PageItem is an item on a Page.
-type PageItem struct {
-	N         int
-	Title     string
-	Link      string // the title as a Markdown link
-	URL       string
-	Source    string
-	Time      time.Time // in the digest's zone; zero where unknown
-	Text      string    // sentences of the item
-	Statement string    // what the model says of it, with its citations; else as Text
-	Image     string
-	Also      []string // Markdown links to the same story elsewhere
-}
-
-// PageTopic is a group of items.
-type PageTopic struct {
-	Name  string
-	Items []PageItem
-}
-
-// CheckTemplate returns what is wrong with a template, or nil.
-func CheckTemplate(text string) error {
-	_, err := parseTemplate(text)
-	return err
-}
-
-// parseTemplate parses a template and executes it on a sample and on an empty page, so that a fault is found when the
-// digest is made, not at its first run. Only the operator writes templates: in the configuration, and through the API.
-func parseTemplate(text string) (*template.Template, error) {
-	t, err := template.New("digest").Funcs(template.FuncMap{
-		"join":  strings.Join,
-		"clock": func(t time.Time) string { return t.Format("2 Jan 15:04") },
-	}).Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	one := []PageItem{{N: 1, Title: "Title", Link: "[Title](https://example.org/)", Also: []string{"[Other](https://example.org/o)"}}}
-	sample := Page{Name: "sample", Items: one, Topics: []PageTopic{{"Topic", one}}, LeftOut: []string{"a feed"}}
-	for _, p := range []Page{sample, {Name: "empty"}} {
-		if err := t.Execute(io.Discard, p); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
-}
-
 // compose makes the draft, and its two parts where it is long.
-func (e *edition) compose(d spec, now time.Time, publicURL string) error {
-	if d.template != nil {
-		var text strings.Builder
-		if err := d.template.Execute(&text, e.templatePage(d, now)); err != nil {
-			return fmt.Errorf("fill in the template: %w", err)
-		}
-		e.draft = chat.Draft{Text: strings.TrimSpace(text.String())}
-		return nil
-	}
+func (e *edition) compose(d spec, now time.Time, publicURL string) {
 	text, all := e.heading(d, now), len(e.cards)
 	listed := d.Style == Bullets || d.Style == Topics || d.Style == Titles
 	if !listed {
@@ -114,7 +45,6 @@ func (e *edition) compose(d spec, now time.Time, publicURL string) error {
 			e.head.Text, e.head.Footer = text, strings.Trim(more, "*.")
 		}
 	}
-	return nil
 }
 
 // headEntries returns how many entries a long post holds; the others go into a thread below
@@ -219,40 +149,3 @@ func markdownLinks(list []chat.Link) []string {
 	return all
 }
 
-// templatePage returns what a template is executed with.
-func (e *edition) templatePage(d spec, now time.Time) Page {
-	p := Page{
-		Name:    escape(d.title),
-		Date:    now.In(d.zone).Format("Monday, 2 January 2006"),
-		Count:   len(e.cards),
-		Summary: e.summary,
-		By:      e.by,
-	}
-	for _, f := range e.faults {
-		p.LeftOut = append(p.LeftOut, escape(f))
-	}
-	for _, part := range e.parts {
-		t := PageTopic{Name: escape(part.topic)}
-		for _, l := range part.entries {
-			c := e.cards[l.n]
-			i := PageItem{
-				N:         c.N,
-				Title:     escape(c.Title),
-				Link:      markdownLink(c.Title, c.URL),
-				URL:       linkTarget(c.URL),
-				Source:    escape(c.Source),
-				Text:      escape(c.Text),
-				Statement: cmp.Or(l.statement, escape(c.Text)),
-				Image:     linkTarget(c.Image),
-				Also:      markdownLinks(c.Also),
-			}
-			if !c.Time.IsZero() {
-				i.Time = c.Time.In(d.zone)
-			}
-			t.Items = append(t.Items, i)
-		}
-		p.Topics = append(p.Topics, t)
-		p.Items = append(p.Items, t.Items...)
-	}
-	return p
-}
