@@ -16,22 +16,16 @@ type Conversations interface {
 	HasConversation(ctx context.Context, at chat.Address) (bool, error)
 }
 
-// Followers tells which messages without a mention are meant for a feature.
-type Followers interface {
-	Follows(m chat.Message) bool
-}
-
 // Gate admits messages by the rules of their channels. It is safe for concurrent use.
 type Gate struct {
 	config        func() *config.Config
 	conversations Conversations
-	followers     Followers
 	log           *slog.Logger
 }
 
 // NewGate returns a Gate; conf returns the configuration in effect.
-func NewGate(conf func() *config.Config, c Conversations, f Followers, log *slog.Logger) *Gate {
-	return &Gate{config: conf, conversations: c, followers: f, log: log}
+func NewGate(conf func() *config.Config, c Conversations, log *slog.Logger) *Gate {
+	return &Gate{config: conf, conversations: c, log: log}
 }
 
 // Admit reports whether a message is for the bot: its author may use the bot there, and the
@@ -68,7 +62,7 @@ func (g *Gate) admits(ctx context.Context, m chat.Message, active bool) bool {
 		return false
 	}
 	switch {
-	case m.Reach == chat.Addressed, m.Reach == chat.Followed && g.followers.Follows(m):
+	case m.Reach == chat.Addressed:
 		return true
 	case m.ForOther:
 		return false // also where everything is answered: it is said to another person

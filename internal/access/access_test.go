@@ -11,10 +11,9 @@ import (
 )
 
 // memory is what a Gate asks: which conversations are remembered, and what features follow.
-type memory struct{ known, follows bool }
+type memory struct{ known bool }
 
 func (m memory) HasConversation(context.Context, chat.Address) (bool, error) { return m.known, nil }
-func (m memory) Follows(chat.Message) bool                                   { return m.follows }
 
 func TestAdmit_WhoIsSpokenTo(t *testing.T) {
 	for _, tt := range []struct {
@@ -30,7 +29,6 @@ func TestAdmit_WhoIsSpokenTo(t *testing.T) {
 		{"a thread of the bot", "mentions", chat.Followed, false, memory{known: true}, true},
 		{"somebody else in a thread of the bot", "mentions", chat.Followed, true, memory{known: true}, false},
 		{"a thread of others", "mentions", chat.Followed, false, memory{}, false},
-		{"what a feature waits for", "mentions", chat.Followed, true, memory{follows: true}, true},
 		{"chatter where all is answered", "all", chat.Overheard, false, memory{}, true},
 		{"somebody else where all is answered", "all", chat.Overheard, true, memory{}, false},
 		{"somebody else in a thread where all is answered", "all", chat.Followed, true, memory{known: true}, false},
@@ -39,7 +37,7 @@ func TestAdmit_WhoIsSpokenTo(t *testing.T) {
 			conf := &config.Config{Channels: []config.Channel{
 				{Match: "slack:T1/C1", AllowUsers: []string{"*"}, RespondTo: tt.respondTo},
 			}}
-			g := access.NewGate(func() *config.Config { return conf }, tt.memory, tt.memory, slog.New(slog.DiscardHandler))
+			g := access.NewGate(func() *config.Config { return conf }, tt.memory, slog.New(slog.DiscardHandler))
 			m := chat.Message{
 				Conversation: chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1"},
 				Author:       chat.User{ID: "U1"},
@@ -56,7 +54,7 @@ func TestAdmit_WhoIsSpokenTo(t *testing.T) {
 // A display name is everybody's free choice: only the account's own name admits.
 func TestAdmit_AllowedByName_CountsTheHandleAlone(t *testing.T) {
 	conf := &config.Config{Channels: []config.Channel{{Match: "discord:G/C", AllowUsers: []string{"@Boss"}}}}
-	g := access.NewGate(func() *config.Config { return conf }, memory{}, memory{}, slog.New(slog.DiscardHandler))
+	g := access.NewGate(func() *config.Config { return conf }, memory{}, slog.New(slog.DiscardHandler))
 	at := chat.Address{Platform: "discord", Workspace: "G", Channel: "C"}
 	for user, want := range map[string]bool{"boss": true, "mallory": false} {
 		m := chat.Message{

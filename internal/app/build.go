@@ -217,7 +217,7 @@ func (a *App) readPDF(ctx context.Context, data []byte) ([]string, error) {
 // the command line and the API; the page is served only where it is switched on.
 func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 	c := a.o.Config
-	a.gate = access.NewGate(a.conf, a.store, followers{a}, a.o.Log)
+	a.gate = access.NewGate(a.conf, a.store, a.o.Log)
 	a.web = web.New(web.Options{
 		Log:      a.store,
 		Now:      a.o.Now,
@@ -411,11 +411,6 @@ func (r router) Purge(ctx context.Context, subject string) error {
 	return errors.Join(r.a.agent.Purge(ctx, subject), r.a.history.Purge(ctx, subject))
 }
 
-// followers lets the gate, which is made first, ask the features.
-type followers struct{ a *App }
-
-func (f followers) Follows(m chat.Message) bool { return f.a.features.Follows(m) }
-
 // openForm is the chat.Former of all platforms.
 func (a *App) openForm(ctx context.Context, m chat.Message) (*chat.Form, error) {
 	if ok, _ := a.gate.Admit(ctx, m, false); !ok {
@@ -442,7 +437,6 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Pages:     webtool.Reader{Client: p.pages},
 		Channels:  p.catchup,
 		Writer:    digest.AgentWriter(a.agent, a.roster),
-		Editor:    digest.AgentEditor(a.agent, a.roster),
 		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
 		Settings:  digestSettings{a, p.settings},
 		OnChange:  func() { p.loop.Set(a.digests.Jobs()) },

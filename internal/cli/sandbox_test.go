@@ -48,7 +48,7 @@ func TestTalkingInTheSandbox(t *testing.T) {
 		{"slack> hello, too", "[slack #general] raven: (simulated model) You said: hello, too\n"},
 		{"/raven tools", "[slack #general, to you alone] raven: **Tools I can use here**"},
 		{"please feeds_fetch bundled:mcp-primer", "[slack #general] raven: (simulated model) The tool feeds_fetch answered:"},
-		{"discord> /raven digest run morning", "(simulated model) The ferry to the lighthouse runs again. [[1]]("},
+		{"discord> /raven digest run morning", "(simulated model) The ferry to the lighthouse runs again. [["},
 		{"/raven digest create weekdays at 9 bundled:mcp-primer", "[Make it] [No]"},
 		{"press make it", "The digest `a-short-primer-on-mcp` is created."},
 		{"press make it", "there is no button make it there"},

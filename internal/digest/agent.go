@@ -14,7 +14,6 @@ import (
 // Agent is the bot's agent, as digests use it.
 type Agent interface {
 	Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft)
-	Complete(ctx context.Context, on store.Usage, models []string, system, prompt string) (text, served string, err error)
 	CompleteJSON(
 		ctx context.Context,
 		on store.Usage,
@@ -50,22 +49,9 @@ func (p Plan) channel() chat.Address {
 	return a
 }
 
-// AgentWriter returns an Options.Writer that has the agent of a digest write.
+// AgentWriter returns an Options.Writer that has the agent of a digest judge and write.
 func AgentWriter(a Agent, r Roster) func(Plan) Writer {
 	return func(p Plan) Writer {
-		models := r.Writers(p.Agent, p.channel())
-		if len(models) == 0 {
-			return nil
-		}
-		return func(ctx context.Context, system, prompt string) (string, string, error) {
-			return a.Complete(ctx, store.Usage{Channel: taskAddress(p)}, models, system, prompt)
-		}
-	}
-}
-
-// AgentEditor returns an Options.Editor that has the agent of a digest judge.
-func AgentEditor(a Agent, r Roster) func(Plan) Editor {
-	return func(p Plan) Editor {
 		models := r.Writers(p.Agent, p.channel())
 		if len(models) == 0 {
 			return nil

@@ -312,7 +312,7 @@ func TestModel_TopicsAreNumberedAsTheyAreRead(t *testing.T) {
 		{"n":3,"relevance":7,"kind":"news","sameAs":0,"told":0,"topic":"town","text":"Three [3]."}]}`
 	for style, want := range map[string]string{digest.Topics: "1 3 2", digest.Bullets: "1 2 3"} {
 		b := service(t, digest.Plan{Feeds: from(a), Style: style}, func(o *digest.Options) {
-			o.Editor = func(digest.Plan) digest.Editor {
+			o.Writer = func(digest.Plan) digest.Writer {
 				return func(context.Context, string, string, json.RawMessage) (string, string, error) {
 					return answer, "m", nil
 				}
@@ -341,7 +341,7 @@ func TestModel_TopicsAreNumberedAsTheyAreRead(t *testing.T) {
 func TestModel_AnswerThatIsTooLong_IsNotUsed(t *testing.T) {
 	for extra, used := range map[int]bool{0: true, 1: false} {
 		b := service(t, digest.Plan{Feeds: from(a), Style: digest.Bullets}, func(o *digest.Options) {
-			o.Editor = func(digest.Plan) digest.Editor {
+			o.Writer = func(digest.Plan) digest.Writer {
 				return func(context.Context, string, string, json.RawMessage) (string, string, error) {
 					text := `{"opening":[],"items":[{"n":1,"relevance":9,"kind":"news","sameAs":0,"told":0,"topic":"","text":"The ` +
 						`model says it [1]."}]}`
@@ -462,7 +462,7 @@ func TestGet_TellsWhatIsNotUsual(t *testing.T) {
 
 // The page of a digest has the words of its posts.
 func TestPublished_HasTheWordsOfThePost(t *testing.T) {
-	b := service(t, digest.Plan{Feeds: from(a), Style: digest.Bullets}, writes("A crane stands there [1]."))
+	b := service(t, digest.Plan{Feeds: from(a), Style: digest.Bullets}, writes("- A crane stands there [1]."))
 	b.feeds[a] = []feed.Item{topical(1, "The harbour gets a crane", "It is tall.")}
 	b.run(t, b.now)
 	token, err := b.Publish(t.Context(), "morning")

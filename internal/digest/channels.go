@@ -203,7 +203,7 @@ func (s *Service) channelWriter(d spec, e *edition) func(ctx context.Context, sy
 			e.notes = append(e.notes, fmt.Sprintf("no language model: the messages do not fit into %d tokens", d.MaxTokens))
 			return "", errors.New("the messages do not fit into maxTokens")
 		}
-		text, _, err := write(ctx, system, prompt)
+		text, _, err := write(ctx, system, prompt, nil)
 		return text, err
 	}
 }

@@ -56,30 +56,30 @@ func (e *edition) keepNewest(d spec) {
 	}
 }
 
-// chooseStories gives the places to stories, as a model judges them where there is one. It returns what the model
-// wrote, if that is text alone, and the model's name. It cannot fail: without a usable answer the scores decide alone.
-func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) (a answer, text, model string) {
+// chooseStories gives the places to stories, as a model judges them where there is one. It returns the model's answer
+// and name. It cannot fail: without a usable answer the scores decide alone.
+func (s *Service) chooseStories(ctx context.Context, d spec, e *edition) (a answer, model string) {
 	if d.Style == Weekly {
 		d.chooseWeekly(e)
-		return a, "", ""
+		return a, ""
 	}
 	places := d.MaxItems
 	if d.Style == Deep {
 		places = 1
 	}
 	s.judgeHeadlines(ctx, d, e)
-	hasModel := s.editor(d) != nil
+	hasModel := s.writer(d) != nil
 	if hasModel && d.Style != Titles && d.Style != Deep && !e.modelFailed && len(e.stories) > 0 {
 		e.candidates = d.shortlist(e)
 		s.readPages(ctx, d, e.candidates)
-		a, text, model = s.judgeCandidates(ctx, d, e)
+		a, model = s.judgeCandidates(ctx, d, e)
 	}
 	e.choosePlaces(d, places)
 	if d.Style == Topics {
 		e.groupByTopic(a)
 	}
 	e.carryOver(d, hasModel, s.o.Now())
-	return a, text, model
+	return a, model
 }
 
 // shortlist returns the stories that a model reads: the best, as many as fit into a request. Pinned feeds are among them.

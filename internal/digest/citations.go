@@ -175,13 +175,3 @@ func (p *content) withoutOwnLink(l entryLine) string {
 	own := citationLink(l.n+1, p.cards[l.n].URL)
 	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(l.statement, " "+own, ""), own, ""))
 }
-
-// firstLink matches the number of the first citation in a statement of keepCited.
-var firstLink = text.Pattern(`\[(\d+)\]`)
-
-// firstCitedItem returns the index of the item that a statement cites first. The statement
-// comes from keepCited.
-func (p *content) firstCitedItem(statement string) int {
-	n, _ := strconv.Atoi(firstLink().FindStringSubmatch(statement)[1]) // linkCitations put it there
-	return n - 1
-}

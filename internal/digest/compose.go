@@ -148,4 +148,3 @@ func markdownLinks(list []chat.Link) []string {
 	}
 	return all
 }
-

@@ -114,7 +114,7 @@ type dayEditor struct {
 }
 
 func (e *dayEditor) use(o *digest.Options) {
-	o.Editor = func(digest.Plan) digest.Editor {
+	o.Writer = func(digest.Plan) digest.Writer {
 		return func(_ context.Context, _, prompt string, _ json.RawMessage) (string, string, error) {
 			e.requests = append(e.requests, prompt)
 			return e.answer(prompt), "default/raven-large-2", nil

@@ -53,12 +53,9 @@ func (e BadPlan) Unwrap() error { return e.Err }
 // BadInput marks the error as the sender's to correct.
 func (BadPlan) BadInput() bool { return true }
 
-// Writer has a language model write. It returns the text and the name of the model, and an
+// Writer has a language model write, with a schema JSON of it. It returns the text and the name of the model, and an
 // error where no model answered.
-type Writer func(ctx context.Context, system, prompt string) (text, model string, err error)
-
-// Editor has a language model judge and write, and answer with JSON of a schema. It is otherwise as Writer.
-type Editor func(ctx context.Context, system, prompt string, schema json.RawMessage) (text, model string, err error)
+type Writer func(ctx context.Context, system, prompt string, schema json.RawMessage) (text, model string, err error)
 
 // Feeds reads feeds, for somebody who waits (Fetch, FetchAll) or at intervals (PollAll), and finds the feeds of a page,
 // as feed.Fetcher does.
@@ -93,8 +90,6 @@ type Store interface {
 	DeleteSubscription(ctx context.Context, to chat.Address, url string) error
 	Subscriptions(ctx context.Context) ([]store.Subscription, error)
 	LoadFeed(ctx context.Context, url string) (store.Feed, bool, error)
-	// PostRef returns where a post of the last days is, or false.
-	PostRef(ctx context.Context, key string) (chat.Ref, bool, error)
 	// Feedback returns the feedback on posts.
 	Feedback(ctx context.Context) ([]store.Feedback, error)
 }
@@ -153,10 +148,8 @@ type Options struct {
 	Platforms Platforms
 	Pages     Pages // nil: pages are not read
 	Channels  Channels
-	// Writer returns what writes a digest; nil: it has no language model.
+	// Writer returns what judges and writes a digest; nil: it has no language model.
 	Writer func(Plan) Writer
-	// Editor returns what judges and writes with a schema; nil: Writer does, told in words.
-	Editor func(Plan) Editor
 	// Task has an agent with its tools carry out a prompt. settled is called when its outcome is stored.
 	Task     func(ctx context.Context, t Task) (draft chat.Draft, settled func(context.Context) error, err error)
 	Settings Settings // nil: nothing is set
@@ -174,8 +167,7 @@ type Options struct {
 // Service runs digests. It is safe for concurrent use.
 type Service struct {
 	o        Options
-	pollLock sync.Mutex      // held by Poll: polls do not overlap
-	checked  map[string]bool // by address: the feeds that checkNewFeeds has looked at; pollLock guards it
+	pollLock sync.Mutex // held by Poll: polls do not overlap
 	limiter  limiter
 	runLocks sync.Map            // of *sync.Mutex, by digest: one run at a time
 	ended    measure.Table[bool] // runs, by whether the digest could be made
@@ -220,7 +212,6 @@ func New(o Options) *Service {
 		proposals:  map[string]proposal{},
 		events:     map[string]int{},
 		deciding:   map[string]bool{},
-		checked:    map[string]bool{},
 	}
 }
 

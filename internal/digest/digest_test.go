@@ -2,11 +2,14 @@ package digest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -189,9 +192,49 @@ func (b *bench) restart(t *testing.T, plans ...digest.Plan) {
 func writes(text string) func(*digest.Options) {
 	return func(o *digest.Options) {
 		o.Writer = func(digest.Plan) digest.Writer {
-			return func(context.Context, string, string) (string, string, error) { return text, "gemini/test", nil }
+			return func(_ context.Context, _, prompt string, schema json.RawMessage) (string, string, error) {
+				if schema == nil {
+					return text, "gemini/test", nil
+				}
+				return answerOf(text, prompt), "gemini/test", nil
+			}
 		}
 	}
+}
+
+var listed = regexp.MustCompile(`\[(\d+)\]`)
+
+// answerOf returns a text as a model's answer about the items of a prompt: the lines of lists are said of the first items
+// that they cite, below their topics, and what else there is stands in the opening. It is blank for a blank text.
+func answerOf(text, prompt string) string {
+	if strings.TrimSpace(text) == "" {
+		return text
+	}
+	type object = map[string]any
+	said, topics := map[string]string{}, map[string]string{}
+	topic, opening := "", []string{}
+	for _, line := range strings.Split(text, "\n") {
+		name, isTopic := strings.CutPrefix(line, "# ")
+		n := listed.FindStringSubmatch(line)
+		switch {
+		case isTopic:
+			topic = name
+		case !strings.HasPrefix(line, "- "):
+			opening = append(opening, line)
+		case n != nil:
+			said[n[1]], topics[n[1]] = line[2:], topic
+		}
+	}
+	var items []object
+	for _, m := range regexp.MustCompile(`(?m)^\[(\d+)\] `).FindAllStringSubmatch(prompt, -1) {
+		n, _ := strconv.Atoi(m[1])
+		items = append(items, object{"n": n, "relevance": 7, "kind": "news", "text": said[m[1]], "topic": topics[m[1]]})
+	}
+	raw, err := json.Marshal(object{"opening": opening, "language": "en", "items": items, "lesser": []int{}})
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
 }
 
 func from(urls ...string) (list []digest.Feed) {
@@ -355,11 +398,11 @@ func TestAModelsSentencesNeedAnItem(t *testing.T) {
 		"More at [this page](https://evil.example/x) and https://evil.example [1]. Nothing else [9]."
 	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 10}, func(o *digest.Options) {
 		o.Writer = func(digest.Plan) digest.Writer {
-			return func(_ context.Context, _, prompt string) (string, string, error) {
+			return func(_ context.Context, _, prompt string, _ json.RawMessage) (string, string, error) {
 				if !strings.Contains(prompt, "[1] Story number 2") {
 					t.Errorf("prompt lacks the numbered items:\n%s", prompt)
 				}
-				return written, "gemini/test", nil
+				return answerOf(written, prompt), "gemini/test", nil
 			}
 		}
 	})
@@ -389,10 +432,12 @@ func TestWithoutAModelTheItemsOwnSentencesAreUsed(t *testing.T) {
 	for name, writer := range map[string]func(digest.Plan) digest.Writer{
 		"nobody": nil, "none for this agent": func(digest.Plan) digest.Writer { return nil },
 		"one that fails": func(digest.Plan) digest.Writer {
-			return func(context.Context, string, string) (string, string, error) { return "", "", errors.New("down") }
+			return func(context.Context, string, string, json.RawMessage) (string, string, error) {
+				return "", "", errors.New("down")
+			}
 		},
 		"one that says nothing": func(digest.Plan) digest.Writer {
-			return func(context.Context, string, string) (string, string, error) { return " ", "m", nil }
+			return func(context.Context, string, string, json.RawMessage) (string, string, error) { return " ", "m", nil }
 		},
 	} {
 		for _, style := range []string{digest.Brief, digest.Bullets, digest.Topics} {

@@ -161,31 +161,31 @@ func describePosted(titles []string) string {
 	return b.String()
 }
 
-// judgeCandidates has a model judge the candidates and write about them, and judges the stories accordingly. Its answer,
-// where it is none that can be used, is returned as text, which may still hold sentences that cite items.
-func (s *Service) judgeCandidates(ctx context.Context, d spec, e *edition) (a answer, text, model string) {
-	if s.editor(d) == nil {
-		return a, "", ""
-	}
+// judgeCandidates has a model judge the candidates and write about them, and judges the stories accordingly. It returns
+// the answer, which is empty if there is none that can be used, and the model's name.
+func (s *Service) judgeCandidates(ctx context.Context, d spec, e *edition) (answer, string) {
 	system, prompt, fits := s.editorPrompt(d, e)
 	if !fits {
-		return a, "", ""
+		e.noteTokens(d)
+		return answer{}, ""
 	}
 	e.asked = true
-	a, text, model, err := s.askEditor(ctx, d, e, system, prompt, answerSchema, len(e.tellings))
+	a, model, err := s.askEditor(ctx, d, e, system, prompt, answerSchema, len(e.tellings))
 	switch {
 	case err == nil && len(a.Items) > 0:
 		e.stories = d.applyJudgements(e, e.candidates, e.tellings, a)
-		return a, "", model
-	case errors.Is(err, errBadAnswer) && isProse(text):
-		return answer{}, text[:min(len(text), maxWritten)], model
-	case errors.Is(err, errBadAnswer), err == nil && text != "":
+		return a, model
+	case errors.Is(err, errBadAnswer), err == nil && model != "":
 		e.notes = append(e.notes, "no language model: its answer could not be read")
-		return answer{}, "", model
 	case err != nil:
 		e.noteModelError(s, ctx, d, err)
 	}
-	return answer{}, "", model
+	return answer{}, ""
+}
+
+// noteTokens notes for readers that a request does not fit into the tokens of a digest.
+func (e *edition) noteTokens(d spec) {
+	e.notes = append(e.notes, fmt.Sprintf("no language model: its items do not fit into %d tokens", d.MaxTokens))
 }
 
 // noteModelError notes for readers that no model answered.
@@ -196,21 +196,20 @@ func (e *edition) noteModelError(s *Service, ctx context.Context, d spec, err er
 	}
 }
 
-// askEditor asks a model about n items, and once more if its answer cannot be read. The text is that of the last answer;
-// an empty one is no error. The error wraps errBadAnswer if a model has answered.
+// askEditor asks a model about n items, and once more if its answer cannot be read. Without a text there is no model's
+// name and no error. The error wraps errBadAnswer if a model has answered.
 func (s *Service) askEditor(ctx context.Context, d spec, e *edition, system, prompt string, schema json.RawMessage,
-	n int) (a answer, text, model string, err error) {
-	ask := s.editor(d)
+	n int) (a answer, model string, err error) {
+	ask := s.writer(d)
 	e.spent += (len(system) + len(prompt)) / bytesPerToken
-	text, model, err = ask(ctx, system, prompt, schema)
+	text, model, err := ask(ctx, system, prompt, schema)
 	if err == nil && strings.TrimSpace(text) == "" {
-		return a, "", "", nil
+		return a, "", nil
 	}
 	if err == nil {
 		a, err = parseAnswer(text, n)
 	}
-	// A model that answers in prose with citations is understood without asking again.
-	if errors.Is(err, errBadAnswer) && !isProse(text) {
+	if errors.Is(err, errBadAnswer) {
 		s.o.Log.Warn("answer about digest items not understood, asking again", "digest", d.Name, "model", model, "error", err)
 		again := prompt + "\n\nYour last answer could not be used: " + err.Error() + ". Answer with the JSON object alone."
 		if text, model, err = ask(ctx, system, again, schema); err == nil {
@@ -218,32 +217,7 @@ func (s *Service) askEditor(ctx context.Context, d spec, e *edition, system, pro
 		}
 	}
 	e.spent += len(text) / bytesPerToken
-	return a, text, model, err
-}
-
-// isProse reports whether a model's text has sentences that cite items, and is no broken JSON.
-func isProse(text string) bool { return citation().MatchString(text) && !looksLikeJSON(text) }
-
-// looksLikeJSON reports whether a text is JSON or what is left of it, which readers must not see.
-func looksLikeJSON(text string) bool {
-	text = strings.TrimSpace(text)
-	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[{") || jsonKey().MatchString(text)
-}
-
-var jsonKey = text.Pattern(`"(?:opening|items|n|text|topic)"\s*:`)
-
-// editor returns what judges the candidates of a digest, or nil.
-func (s *Service) editor(d spec) Editor {
-	if s.o.Editor != nil {
-		return s.o.Editor(d.Plan)
-	}
-	write := s.writer(d)
-	if write == nil {
-		return nil
-	}
-	return func(ctx context.Context, system, prompt string, _ json.RawMessage) (string, string, error) {
-		return write(ctx, system, prompt)
-	}
+	return a, model, err
 }
 
 // parseAnswer reads an answer about n candidates. It returns errBadAnswer where it holds nothing about any of them.
@@ -303,7 +277,6 @@ func (e *edition) useAnswer(d spec, a answer) {
 		e.putInSections(statements)
 		e.summary = ""
 	default:
-		e.putAllInOnePart(nil, e.cards)
 		for n, text := range statements {
 			if plain := plainStatement(text); plain != "" {
 				e.cards[n].Text, e.modelTexts = shorten(plain, cardLength), true

@@ -318,7 +318,7 @@ func TestUseAnswer_ByStyle(t *testing.T) {
 	}}
 	boat, house := "The boat sailed [[2]](https://example.org/T1)", "The house stands. [[1]](https://example.org/T3)"
 	for style, want := range map[string]string{
-		Brief: "Both matter. [[2]](https://example.org/T1)[[1]](https://example.org/T3)|: 0  1 |The house stands.|The " +
+		Brief: "Both matter. [[2]](https://example.org/T1)[[1]](https://example.org/T3)|The house stands.|The " +
 			"boat sailed",
 		Bullets: "|: 0 " + house + " 1 " + boat,
 		Topics:  "|Land: 0 " + house + "|Sea: 1 " + boat,

@@ -41,7 +41,7 @@ type scriptedEditor struct {
 }
 
 func (s *scriptedEditor) use(o *digest.Options) {
-	o.Editor = func(digest.Plan) digest.Editor {
+	o.Writer = func(digest.Plan) digest.Writer {
 		return func(_ context.Context, system, prompt string, schema json.RawMessage) (string, string, error) {
 			if !json.Valid(schema) {
 				return "", "", errors.New("the schema is no JSON")
@@ -222,7 +222,7 @@ func TestModel_BadAnswer_IsAskedForOnceMore(t *testing.T) {
 	}{
 		{"fenced", []string{"```json\n" + `{"opening":["It is decided [1]."],"items":[{"n":1,"relevance":5}]}` + "\n```"}, 1, "summary by test"},
 		{"mended", []string{"Sure! Here it is:", `{"opening":["It is decided [1]."],"items":[{"n":1,"relevance":5}]}`}, 2, "summary by test"},
-		{"prose", []string{"It is decided [1]."}, 1, "summary by test"},
+		{"prose", []string{"It is decided [1].", "It is decided [1]."}, 2, "without a language model"},
 		{"twice bad", []string{"{", `{"items":[{"n":77}]}`}, 2, "without a language model"},
 		{"broken JSON with citations", []string{`{"opening":["It is decided [1]."`, `{"opening":["It is decided [1]."`}, 2, "without a language model"},
 		{"empty", []string{" "}, 1, "without a language model"},

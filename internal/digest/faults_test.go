@@ -141,13 +141,6 @@ func (f *frail) LoadFeed(ctx context.Context, url string) (store.Feed, bool, err
 	return f.Store.LoadFeed(ctx, url)
 }
 
-func (f *frail) PostRef(ctx context.Context, key string) (chat.Ref, bool, error) {
-	if err := f.fails("PostRef"); err != nil {
-		return chat.Ref{}, false, err
-	}
-	return f.Store.PostRef(ctx, key)
-}
-
 func (f *frail) Feedback(ctx context.Context) ([]store.Feedback, error) {
 	if err := f.fails("Feedback"); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ravenbot/internal/feed"
+	"ravenbot/internal/measure"
 )
 
 // FeedInfo describes a feed that the bot reads for digests and subscriptions.
@@ -80,4 +81,13 @@ func (s *Service) addFetchState(ctx context.Context, url string, i *FeedInfo) er
 		}
 	}
 	return nil
+}
+
+// countRead counts a read of a feed that was not cut off, by whether it failed.
+func (s *Service) countRead(f Feed, err error) {
+	total := measure.Total{Count: 1}
+	if err != nil {
+		total.Failed = 1
+	}
+	s.reads.Add(f.displayURL(), total)
 }

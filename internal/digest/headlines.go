@@ -45,7 +45,7 @@ var headlineSchema = json.RawMessage(`{"type":"object","properties":{"items":{"t
 // they seem.
 func (s *Service) judgeHeadlines(ctx context.Context, d spec, e *edition) {
 	writes := d.Style != Titles && d.Style != Deep
-	if s.editor(d) == nil || writes && len(e.stories) <= d.candidateLimit() ||
+	if s.writer(d) == nil || writes && len(e.stories) <= d.candidateLimit() ||
 		!writes && len(e.stories) <= d.MaxItems && !d.isSelective() {
 		return
 	}
@@ -93,7 +93,7 @@ func (s *Service) judgePart(ctx context.Context, d spec, e *edition, part []stor
 	if !e.fitsTokens(d, system, prompt, needed) {
 		return
 	}
-	a, _, _, err := s.askEditor(ctx, d, e, system, prompt, headlineSchema, len(tellings))
+	a, _, err := s.askEditor(ctx, d, e, system, prompt, headlineSchema, len(tellings))
 	switch {
 	case errors.Is(err, errBadAnswer):
 		s.o.Log.Warn("headlines of digest not judged, the answer is not understood", "digest", d.Name, "error", err)

@@ -31,7 +31,7 @@ func TestHeadlines_LeftOutByTheModel_WaitOnceThenFormDecides(t *testing.T) {
 		return fmt.Sprintf(`{"items":[],"lesser":[%s]}`, strings.Join(lesser, ",")), "test", nil
 	}
 	b := service(t, digest.Plan{Feeds: from(a, b2), MaxItems: 1}, func(o *digest.Options) {
-		o.Editor = func(digest.Plan) digest.Editor { return model }
+		o.Writer = func(digest.Plan) digest.Writer { return model }
 	})
 	b.feeds[a], b.feeds[b2] = []feed.Item{topical(0, "Old news of the town", "It was said before.")}, nil
 	b.run(t, b.now)

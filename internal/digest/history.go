@@ -14,8 +14,8 @@ import (
 	"ravenbot/internal/feed"
 )
 
-// Posted entries are stored, to recognize a story when another feed tells it later, to find
-// the entry that somebody asks about, and to learn from feedback.
+// Posted entries are stored, to recognize a story when another feed tells it later, for the page of the digest, and to
+// learn from feedback.
 const (
 	pastRunKind = "digest run/" // followed by the digest's name; items are named after the due instant
 	verdictKind = "digest verdicts"

@@ -3,9 +3,10 @@ package digest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -143,6 +144,30 @@ func (s *Service) Unsubscribe(ctx context.Context, to chat.Address, address stri
 	return err
 }
 
+// unsubscribeChannel ends the subscription of a channel to a feed, by the feed's address or
+// title. It returns ErrUnknown where the channel has no such subscription.
+func (s *Service) unsubscribeChannel(ctx context.Context, m chat.Message, which string) (string, error) {
+	subs, err := s.channelSubscriptions(ctx, m.Conversation)
+	if err != nil {
+		return "", err
+	}
+	for _, sub := range subs {
+		if sub.URL == which || strings.EqualFold(sub.Title, which) {
+			if err := s.Unsubscribe(ctx, sub.To, sub.URL); err != nil && !errors.Is(err, store.ErrNotFound) {
+				return "", err
+			}
+			return "New items of **" + escape(sub.Title) + "** are no longer posted here.", nil
+		}
+	}
+	return "", ErrUnknown
+}
+
+// channelSubscriptions returns the subscriptions of a channel.
+func (s *Service) channelSubscriptions(ctx context.Context, at chat.Address) ([]store.Subscription, error) {
+	all, err := s.o.Store.Subscriptions(ctx)
+	return slices.DeleteFunc(all, func(sub store.Subscription) bool { return sub.To.Base() != at.Base() }), err
+}
+
 // PollEvery calls Poll at once, because what is there at the first look is not new, and then at an interval until ctx
 // ends.
 func (s *Service) PollEvery(ctx context.Context, interval time.Duration) {
@@ -158,14 +183,11 @@ func (s *Service) PollEvery(ctx context.Context, interval time.Duration) {
 }
 
 // Poll reads the feeds of all subscriptions and of the digests that post items as they come, and
-// posts what is new. A feed that cannot be read is logged and tried at the next poll. Meanwhile feeds of other digests
-// that were never read are checked. A call waits until the one before has ended.
+// posts what is new. A feed that cannot be read is logged and tried at the next poll. A call waits until the one before
+// has ended.
 func (s *Service) Poll(ctx context.Context) {
 	s.pollLock.Lock()
 	defer s.pollLock.Unlock()
-	var checks sync.WaitGroup
-	defer checks.Wait()
-	checks.Go(func() { s.checkNewFeeds(ctx) })
 	list := slices.DeleteFunc(s.specs(), func(d spec) bool { return !d.isInstant() || d.Paused })
 	subs, err := s.o.Store.Subscriptions(ctx)
 	if err != nil {

@@ -154,7 +154,7 @@ func TestMonth_NoFeedIsStarved(t *testing.T) {
 func runMonth(t *testing.T, m *month, days int) {
 	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) {
 		if m.languages > 1 {
-			o.Editor = func(digest.Plan) digest.Editor { return m.edit }
+			o.Writer = func(digest.Plan) digest.Writer { return m.edit }
 		}
 	})
 	var urls []string

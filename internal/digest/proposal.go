@@ -287,7 +287,7 @@ func (w proposal) confirmationDraft() chat.Draft {
 }
 
 // Urgent reports whether a message is only for the digests, and must not wait behind other work: the press of one of
-// their buttons, a yes or no to a proposal, and "more on 3" where a digest is posted.
+// their buttons, and a yes or no to a proposal.
 func (s *Service) Urgent(m chat.Message) bool {
 	if !m.IsQuestion() && m.Kind() != chat.EventPress {
 		return false
@@ -296,10 +296,8 @@ func (s *Service) Urgent(m chat.Message) bool {
 		what, _ := m.Press()
 		return what == pressYes+" " || what == pressNo+" "
 	}
-	if _, ok := s.proposalFor(m); ok {
-		return true
-	}
-	return s.isMoreRequest(m)
+	_, ok := s.proposalFor(m)
+	return ok
 }
 
 // proposalFor returns the newest open proposal that a written yes or no can be about: of the
@@ -351,10 +349,11 @@ func (s *Service) handle(ctx context.Context, m chat.Message) (d chat.Draft, ok 
 		return chat.Draft{}, false
 	}
 	if m.Kind() != chat.EventPress {
-		if w, ok := s.proposalFor(m); ok {
-			return s.decideProposal(ctx, w, parseYesNo(m) == pressYes, m), true
+		w, ok := s.proposalFor(m)
+		if !ok { // it was decided just now
+			return chat.Draft{}, false
 		}
-		return s.answerMore(ctx, m), true
+		return s.decideProposal(ctx, w, parseYesNo(m) == pressYes, m), true
 	}
 	what, id := m.Press()
 	s.mu.Lock()
@@ -449,14 +448,4 @@ func (s *Service) deleteProposal(ctx context.Context, id string) error {
 	delete(s.deciding, id)
 	s.mu.Unlock()
 	return err
-}
-
-// moreRequest matches "more on 3".
-var moreRequest = text.Pattern(`(?i)^\W*more\s+(?:on|about)\s+(?:item\s+|no\.?\s*|#)?(\d{1,3})\W*$`)
-
-// isMoreRequest reports whether a message asks for an entry of a digest, where one is
-// posted.
-func (s *Service) isMoreRequest(m chat.Message) bool {
-	return moreRequest().MatchString(m.Text) &&
-		slices.ContainsFunc(s.specs(), func(d spec) bool { return d.postsTo(m.Conversation) })
 }

@@ -166,25 +166,19 @@ func TestRun_AgentFails_IsAFailure(t *testing.T) {
 
 // Readers are told why a digest has no words of a model.
 func TestRun_ModelFails_SaysSo(t *testing.T) {
-	fails := func(context.Context, string, string) (string, string, error) {
-		return "", "", errors.New("secret detail")
-	}
-	for name, c := range map[string]func(*digest.Options){
-		"writer": func(o *digest.Options) { o.Writer = func(digest.Plan) digest.Writer { return fails } },
-		"editor": func(o *digest.Options) {
-			o.Editor = func(digest.Plan) digest.Editor {
-				return func(ctx context.Context, system, prompt string, _ json.RawMessage) (string, string, error) {
-					return fails(ctx, system, prompt)
+	for _, style := range []string{digest.Bullets, digest.Deep} {
+		b := service(t, digest.Plan{Feeds: from(a), Style: style}, func(o *digest.Options) {
+			o.Writer = func(digest.Plan) digest.Writer {
+				return func(context.Context, string, string, json.RawMessage) (string, string, error) {
+					return "", "", errors.New("secret detail")
 				}
 			}
-		},
-	} {
-		b := service(t, digest.Plan{Feeds: from(a), Style: digest.Bullets}, c)
+		})
 		b.feeds[a] = distinct(3)
 		b.run(t, b.now)
 		if footer := b.sent[0].Draft.Footer; !strings.Contains(footer, "no language model: ") ||
 			strings.Contains(footer, "secret") {
-			t.Errorf("%s: below the post stands %q", name, footer)
+			t.Errorf("%s: below the post stands %q", style, footer)
 		}
 	}
 }
@@ -241,31 +235,6 @@ func TestRun_ChannelMessages_AreWrittenWithinTheTokens(t *testing.T) {
 		}
 		if c.note && !strings.Contains(b.sent[0].Draft.Footer, "the messages do not fit into 5000 tokens") {
 			t.Errorf("%s: below the post stands %q", name, b.sent[0].Draft.Footer)
-		}
-	}
-}
-
-// More about an entry is told from its page, where that is about it and says more than the feed.
-func TestMore_PageOfAnEntry_IsRead(t *testing.T) {
-	for name, c := range map[string]struct {
-		page string
-		err  error
-		used bool
-	}{
-		"its page":         {"The harbour gets a crane. " + strings.Repeat("Sailors of the port are glad about it. ", 20), nil, true},
-		"a page of others": {strings.Repeat("Please accept our cookies before you read on. ", 20), nil, false},
-		"no page":          {"The harbour gets a crane. " + strings.Repeat("Sailors of the port are glad about it. ", 20), errDisk, false},
-	} {
-		b := made(t, weekdays)
-		b.feeds[a] = []feed.Item{topical(1, "The harbour gets a crane", "It is tall, and it stands there for long.")}
-		b.options.Pages = pages(func(string) (string, error) { return c.page, c.err })
-		b.restart(t)
-		if _, err := b.Run(t.Context(), "feed-a", b.now, false); err != nil {
-			t.Fatal(err)
-		}
-		d, _ := handled(t.Context(), b, says(bob, "more on 1"))
-		if len(d.Cards) != 1 || strings.Contains(d.Cards[0].Text, "Sailors") != c.used {
-			t.Errorf("%s: shown %+v", name, d)
 		}
 	}
 }

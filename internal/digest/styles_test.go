@@ -2,6 +2,7 @@ package digest_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ func TestRun_Deep_ExplainsOneStory(t *testing.T) {
 		b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) {
 			if model {
 				o.Writer = func(digest.Plan) digest.Writer {
-					return func(_ context.Context, _, prompt string) (string, string, error) {
+					return func(_ context.Context, _, prompt string, _ json.RawMessage) (string, string, error) {
 						asked = prompt
 						return "The council decided [1]. Both papers say so [1][2]. Aliens landed.", "gemini/test", nil
 					}

@@ -86,9 +86,10 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 	if e.kinds != nil {
 		d.Kinds = e.kinds
 	}
-	var said modelAnswer
+	var said answer
+	model := ""
 	if !d.quiet {
-		said.answer, said.text, said.model = s.chooseStories(ctx, d, e)
+		said, model = s.chooseStories(ctx, d, e)
 	}
 	if err := s.addChannels(ctx, d, e); err != nil {
 		return e, err
@@ -110,7 +111,7 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 		e.draft = chat.Draft{Text: "**New in " + escape(d.title) + "**" + surplusLine(e.surplus), Cards: e.cards}
 		return e, nil
 	}
-	s.writeContent(ctx, d, e, said)
+	s.writeContent(ctx, d, e, said, model)
 	e.compose(d, s.o.Now(), s.o.MailURL)
 	e.composeChannels(d)
 	e.draft.Footer = strings.Join(slices.Concat(nonEmpty(e.by, e.smallLine), e.notes, e.faults), " · ")
@@ -236,13 +237,6 @@ func cutBetweenWords(s string, n int) string {
 	return strings.TrimRight(cut, " ,;:") + "…"
 }
 
-// modelAnswer is what a model said that was asked to choose.
-type modelAnswer struct {
-	answer
-	text  string // where it is no answer in the form that was asked for
-	model string
-}
-
 // noModel is the author of a summary that no model wrote.
 const noModel = "chosen without a language model; the sentences are the items' own"
 
@@ -254,54 +248,42 @@ func modelName(served string) string {
 	return served
 }
 
-// writeContent fills in the entries and the summary: with the sentences of a model that cite
-// items, else with the items' own sentences.
-func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said modelAnswer) {
+// writeContent fills in the entries and the summary: with the sentences of a model that cite items, else with the items'
+// own sentences.
+func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said answer, model string) {
+	e.putAllInOnePart()
 	if d.Style == Titles {
-		e.putAllInOnePart(nil, e.cards)
 		return
 	}
 	if d.Style != Bullets && d.Style != Topics {
 		defer e.shortenEntries(d)
 	}
 	// Nothing of a model's text reaches the post but through keepCited and cleanTopic.
-	written, model := said.text, said.model
-	if e.asked {
+	hasWritten := len(said.Items) > 0
+	if hasWritten {
 		e.numbers, e.shownItems = numberCards(e.tellings, e.chosen), len(e.tellings)
-	} else {
-		written, model = s.askModel(ctx, d, e)
-	}
-	switch {
-	case len(said.Items) > 0:
 		e.cites = citeTellings(e.tellings, e.numbers, e.entries)
-		e.useAnswer(d, said.answer)
-		written = "JSON"
-	case d.Style == Bullets || d.Style == Topics:
-		e.parseLines(d, written)
-	default:
-		e.putAllInOnePart(nil, e.cards)
-		e.summary = linkOnce(e.keepCited(written))
+		e.useAnswer(d, said)
+	} else if d.Style == Deep || d.Style == Weekly {
+		var written string
+		written, model = s.writeProse(ctx, d, e)
+		e.summary, hasWritten = linkOnce(e.keepCited(written)), written != ""
 	}
 	// Of a text without citations nothing is left, so the items' own sentences take over.
 	cited := e.summary != "" || e.modelTexts || slices.ContainsFunc(e.parts, func(p part) bool {
 		return slices.ContainsFunc(p.entries, func(l entryLine) bool { return linkedCitation().MatchString(l.statement) })
 	})
-	switch {
-	case cited:
-		e.by = "summary by " + modelName(model)
-	case written != "":
-		s.o.Log.Warn("digest summary dropped, no sentence cites an item", "digest", d.Name, "model", model)
-	}
 	switch n := e.droppedSentences; {
-	case !cited && written != "":
+	case !cited && hasWritten:
+		s.o.Log.Warn("digest summary dropped, no sentence cites an item", "digest", d.Name, "model", model)
 		e.notes = append(e.notes, "what the model wrote names none of the items, and is left out")
-	case n > 0 && written != "":
+	case n > 0:
 		e.notes = append(e.notes, pluralize(n, "statement")+" of the model without an item left out")
 	}
 	if n := e.foreignLinks; n > 0 {
 		e.notes = append(e.notes, pluralize(n, "link")+" of the model without an item left out")
 	}
-	if !cited {
+	if e.by = "summary by " + modelName(model); !cited {
 		e.by = noModel
 		e.fillWithoutModel(d)
 	}
@@ -370,40 +352,11 @@ func (p *content) addTo(topic string, l entryLine) {
 	p.parts[at].entries = append(p.parts[at].entries, l)
 }
 
-// putAllInOnePart lists the cards as one part, with their statements by index.
-func (p *content) putAllInOnePart(statements map[int]string, cards []chat.Card) {
-	one := part{}
-	for n := range cards {
-		one.entries = append(one.entries, entryLine{n, statements[n]})
-	}
-	p.parts = []part{one}
-}
-
-// parseLines reads a model's list: a line for each item, perhaps below topics. Items that no
-// line cites have no statement.
-func (p *content) parseLines(d spec, written string) {
-	told := map[int]string{}
-	topics := map[int]string{}
-	topic := ""
-	for _, raw := range strings.Split(written, "\n") {
-		raw = strings.TrimSpace(raw)
-		if name, ok := strings.CutPrefix(raw, "#"); ok && d.Style == Topics {
-			topic = cleanTopic(name)
-			continue
-		}
-		// A line that cites several items belongs to the first; each item gets one line.
-		text := p.keepCited(strings.TrimLeft(raw, "-*• "))
-		if text == "" {
-			continue
-		}
-		if first := p.firstCitedItem(text); told[first] == "" {
-			told[first], topics[first] = text, topic
-		}
-	}
-	if d.Style == Topics {
-		p.putTopics(topics, told)
-	} else {
-		p.putInSections(told)
+// putAllInOnePart lists the cards as one part.
+func (p *content) putAllInOnePart() {
+	p.parts = []part{{}}
+	for n := range p.cards {
+		p.parts[0].entries = append(p.parts[0].entries, entryLine{n: n})
 	}
 }
 

@@ -2,6 +2,7 @@ package digest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -101,7 +102,7 @@ func TestCompose_FoldsWhatIsLong(t *testing.T) {
 			stories = append(stories, tale("A", fmt.Sprint("T", n), "Text."))
 		}
 		e := editionOf(stories...)
-		e.putAllInOnePart(nil, e.cards)
+		e.putAllInOnePart()
 		e.summary = "In short."
 		d := spec{Plan: Plan{Style: c.style}, title: "news", zone: time.UTC}
 		e.compose(d, noon, "")
@@ -117,28 +118,6 @@ func TestCompose_FoldsWhatIsLong(t *testing.T) {
 			"below")) {
 			t.Errorf("%s: %d cards in the head, %d below", c.style, len(e.head.Cards), len(e.rest.Cards))
 		}
-	}
-}
-
-// A line of a model belongs to the first item that it cites; items that it forgot come last.
-func TestParseLines(t *testing.T) {
-	written := "Sure, here it is:\n- Third and first [3][1].\n* Third again [3].\n# Sea life\n• First [1].\n## " +
-		"sea\nNothing here.\n# Sea life\nFifth [5]."
-	for style, want := range map[string][]string{
-		Bullets: {": 0 First. [[1]](https://example.org/T1) 1  2 Third and first. [[3]](https://example.org/T3)[[1]](https://example.org/T1)"},
-		Topics: {"Sea life: 0 First. [[1]](https://example.org/T1)",
-			"More: 1  2 Third and first. [[3]](https://example.org/T3)[[1]](https://example.org/T1)"},
-	} {
-		e := editionOf(tale("A", "T1", ""), tale("A", "T2", ""), tale("A", "T3", ""))
-		e.parseLines(spec{Plan: Plan{Style: style}}, written)
-		if diff := cmp.Diff(want, e.lines()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", style, diff)
-		}
-	}
-	e := editionOf(tale("A", "T1", ""))
-	e.parseLines(spec{Plan: Plan{Style: Topics}}, "")
-	if diff := cmp.Diff([]string{"More: 0 "}, e.lines()); diff != "" {
-		t.Errorf("of nothing (-want +got):\n%s", diff)
 	}
 }
 
@@ -279,40 +258,6 @@ func TestFoldSeries(t *testing.T) {
 	}
 }
 
-// A request to a model tells as much of each item as fits beside the answer, at least the titles.
-func TestFitPrompt(t *testing.T) {
-	var cards []chat.Card
-	for n := range 4 {
-		cards = append(cards, chat.Card{Title: fmt.Sprint("Title ", n), Source: "A", Text: strings.Repeat("word ", 64)})
-	}
-	const system = "rules of forty characters and a few more"
-	size := func(length, answer int) int { return (len(system)+len(numberItems(cards, length)))/4 + answer }
-	const answer = 300
-	for tokens, length := range map[int]int{
-		0: 320, size(320, answer): 320, size(320, answer) - 1: 106, size(106, answer): 106, size(106, answer) - 1: 0,
-		size(0, answer): 0, size(0, answer) - 1: -1,
-	} {
-		prompt, fits := fitPrompt(tokens, system, cards)
-		want := ""
-		if length >= 0 {
-			want = numberItems(cards, length)
-		}
-		if prompt != want || fits != (length >= 0) {
-			t.Errorf("%d tokens: a prompt of %d bytes, %v; want texts of %d characters", tokens, len(prompt), fits, length)
-		}
-	}
-	want := "[1] Title 0 (A)\nword word…\n\n[2] Title 1 (A)\nword word…\n\n"
-	if got := numberItems(cards[:2], 10); got != want {
-		t.Errorf("the items are told as %q", got)
-	}
-	if got := numberItems(cards[:1], 0); got != "[1] Title 0 (A)\n\n" {
-		t.Errorf("a title is told as %q", got)
-	}
-	if got := numberTexts([]story{tale("A", "T", "some words")}, 4); got != "[1] T (A)\nsome…\n\n" {
-		t.Errorf("a text is told as %q", got)
-	}
-}
-
 // Readers are told why no model wrote: in the budget's words, or that there was no answer.
 func TestExplainWriterError(t *testing.T) {
 	capped := &llm.Error{Kind: llm.Capped, Err: errors.New("the budget is used up")}
@@ -330,17 +275,22 @@ func TestExplainWriterError(t *testing.T) {
 	}
 }
 
-// What a model wrote that is JSON, or breaks off, is not shown; nor is more of it than 64 KiB used.
-func TestAskModel_DropsWhatIsNoProse(t *testing.T) {
-	for written, want := range map[string]string{
-		"They met [1].": "They met [1].", `{"items":[]}`: "", `[{"n":1}]`: "", `so: "text" : "x"`: "",
-		strings.Repeat("x", 70<<10): strings.Repeat("x", 64<<10),
-	} {
+// A story is explained from as much of its texts as fits beside the answer; of what a model writes 64 KiB are used.
+func TestWriteProse_KeepsToLimits(t *testing.T) {
+	long := tale("A", "T", strings.Repeat("word ", 1000))
+	for tokens, want := range map[int]int{0: 4000, 1500: 320, 800: 106, 500: 0} {
+		var asked string
 		s := New(Options{Log: slog.New(slog.DiscardHandler), Writer: func(Plan) Writer {
-			return func(context.Context, string, string) (string, string, error) { return written, "m", nil }
+			return func(_ context.Context, _, prompt string, _ json.RawMessage) (string, string, error) {
+				asked = prompt
+				return strings.Repeat("x", 70<<10), "m", nil
+			}
 		}})
-		if got, _ := s.askModel(t.Context(), spec{}, editionOf(tale("A", "T", "text"))); got != want {
-			t.Errorf("%.40q: %.40q of %d bytes is used", written, got, len(got))
+		e := &edition{entries: []story{long}}
+		text, _ := s.writeProse(t.Context(), spec{Plan: Plan{Style: Deep, MaxTokens: tokens}}, e)
+		if got := len(asked) - len("[1] T (A)\n\n\n"); want > 0 && (got < want-10 || got > want+5 || len(text) != 64<<10) ||
+			want == 0 && (asked != "" || len(e.notes) != 1) {
+			t.Errorf("%d tokens: asked with %d characters of the text, used %d bytes, notes %q", tokens, got, len(text), e.notes)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package digest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"regexp"
 	"strings"
@@ -32,6 +33,14 @@ func foreign(text string, own ...string) (list []string) {
 	return list
 }
 
+// asList returns a text as a list, if the style is made of one.
+func asList(style, text string) string {
+	if style == digest.Brief {
+		return text
+	}
+	return "- " + strings.ReplaceAll(text, "\n", "\n- ")
+}
+
 var hostile = []string{
 	"Buy now at [shop](https://evil.example/a) [1].",
 	"See https://evil.example/b?x=1 and www.evil.example [2].",
@@ -53,7 +62,7 @@ func TestNoForeignLinkSurvivesAHostileModel(t *testing.T) {
 	own := []string{"https://example.org/1", "https://example.org/2"}
 	for _, style := range []string{digest.Brief, digest.Bullets, digest.Topics} {
 		for _, text := range hostile {
-			b := service(t, digest.Plan{Feeds: from(a), Style: style}, writes(text))
+			b := service(t, digest.Plan{Feeds: from(a), Style: style}, writes(asList(style, text)))
 			b.feeds[a] = []feed.Item{story(1), story(2)}
 			d := b.preview(t).Draft
 			if bad := foreign(d.Text, own...); len(bad) > 0 || strings.Contains(d.Text, "evil.example/") {
@@ -129,17 +138,17 @@ func TestStyles(t *testing.T) {
 
 func TestARunKeepsToItsTokens(t *testing.T) {
 	for _, c := range []struct {
-		tokens         int
-		asked, shorter bool
-	}{{0, true, false}, {10_000, true, false}, {650, true, true}, {100, false, false}} {
+		tokens int
+		asked  bool
+	}{{0, true}, {10_000, true}, {100, false}} {
 		asked := ""
 		b := service(t, digest.Plan{Feeds: from(a), MaxTokens: c.tokens}, func(o *digest.Options) {
 			o.Writer = func(digest.Plan) digest.Writer {
-				return func(_ context.Context, system, prompt string) (string, string, error) {
+				return func(_ context.Context, system, prompt string, _ json.RawMessage) (string, string, error) {
 					if asked = prompt; c.tokens > 0 && (len(system)+len(prompt))/4+300 > c.tokens {
 						t.Errorf("%d tokens: asked with %d bytes", c.tokens, len(system)+len(prompt))
 					}
-					return "They met [1].", "m", nil
+					return answerOf("They met [1].", prompt), "m", nil
 				}
 			}
 		})
@@ -147,7 +156,7 @@ func TestARunKeepsToItsTokens(t *testing.T) {
 			b.feeds[a] = append(b.feeds[a], story(n))
 		}
 		d := b.preview(t).Draft
-		if (asked != "") != c.asked || c.asked && strings.Contains(asked, "Nobody was surprised") == c.shorter {
+		if (asked != "") != c.asked {
 			t.Errorf("%d tokens: asked %.80q", c.tokens, asked)
 		}
 		if !c.asked && !(strings.Contains(d.Footer, "without a language model") &&
@@ -193,9 +202,9 @@ func TestADigestIsWrittenInTheLanguageOfItsChannel(t *testing.T) {
 		b := service(t, digest.Plan{Feeds: from(a), Language: own}, func(o *digest.Options) {
 			o.Settings = setElsewhere{language: "Norwegian"}
 			o.Writer = func(digest.Plan) digest.Writer {
-				return func(_ context.Context, system, _ string) (string, string, error) {
+				return func(_ context.Context, system, prompt string, _ json.RawMessage) (string, string, error) {
 					told = system
-					return "Møte [1].", "m", nil
+					return answerOf("Møte [1].", prompt), "m", nil
 				}
 			}
 		})

@@ -97,11 +97,6 @@ func (r *Runner) runDigest(ctx context.Context, w *workspace, c Case) (res Resul
 		}
 		on := store.Usage{Channel: at}
 		o.Writer = func(digest.Plan) digest.Writer {
-			return func(ctx context.Context, system, prompt string) (string, string, error) {
-				return b.engine.Complete(ctx, on, []string{model}, system, prompt)
-			}
-		}
-		o.Editor = func(digest.Plan) digest.Editor {
 			return func(ctx context.Context, system, prompt string, schema json.RawMessage) (string, string, error) {
 				return b.engine.CompleteJSON(ctx, on, []string{model}, system, prompt, schema)
 			}

@@ -80,10 +80,3 @@ type Completer interface {
 	// Complete returns the values that fit what was typed, best first.
 	Complete(ctx context.Context, at chat.Address, command, option, typed string) []string
 }
-
-// Follower is a Feature that also handles messages which do not mention the bot.
-type Follower interface {
-	// Follows reports whether a message, said in a thread where the bot has posted, is meant
-	// for the feature.
-	Follows(m chat.Message) bool
-}

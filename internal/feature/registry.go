@@ -136,16 +136,6 @@ func (r *Registry) Urgent(m chat.Message) bool {
 	return false
 }
 
-// Follows reports whether a message that does not mention the bot is meant for a feature.
-func (r *Registry) Follows(m chat.Message) bool {
-	for _, f := range r.features {
-		if follower, ok := f.(Follower); ok && follower.Follows(m) {
-			return true
-		}
-	}
-	return false
-}
-
 // OpenForm returns the form that a message asks for; nil: it asks for none. An error is a
 // sentence for whoever asked.
 func (r *Registry) OpenForm(ctx context.Context, m chat.Message) (*chat.Form, error) {

@@ -31,8 +31,8 @@ func script(r simmodel.Request) simmodel.Reply {
 	}
 	asked := r.Asked()
 	// Digests first: their items may contain the name of a tool.
-	if sentences := digestSentences(r.System, asked); sentences != "" {
-		return simmodel.Say(sentences)
+	if answer := digestAnswer(r.System, asked); answer != "" {
+		return simmodel.Say(answer)
 	}
 	if call, ok := namedCall(r, asked); ok {
 		return simmodel.Reply{Calls: []simmodel.Call{call}}
@@ -42,24 +42,33 @@ func script(r simmodel.Request) simmodel.Reply {
 
 var itemPattern = text.Pattern(`(?m)^(\[\d+\]) (.+?) \(.*\)$`)
 
-// digestSentences writes a sentence for each numbered item, where the model is asked for a digest, and returns ""
-// otherwise.
-func digestSentences(system, asked string) string {
+// digestAnswer judges the numbered items of a digest and writes a sentence for each, where the model is asked for a
+// digest, and returns "" otherwise.
+func digestAnswer(system, asked string) string {
 	if !strings.Contains(system, "news digest") {
 		return ""
 	}
-	items := itemPattern().FindAllStringSubmatch(asked, -1)
-	bullets := strings.Contains(system, `begins with "- "`)
-	var lines []string
-	for n, m := range items {
-		switch {
-		case bullets:
-			lines = append(lines, "- "+label+m[2]+" "+m[1]+".")
-		case n < 3:
-			lines = append(lines, label+m[2]+" "+m[1]+".")
-		}
+	type item struct {
+		N         int    `json:"n"`
+		Relevance int    `json:"relevance"`
+		Text      string `json:"text"`
 	}
-	return strings.Join(lines, "\n")
+	answer := struct {
+		Opening []string `json:"opening"`
+		Items   []item   `json:"items"`
+	}{}
+	for n, m := range itemPattern().FindAllStringSubmatch(asked, -1) {
+		said := label + m[2] + " " + m[1] + "."
+		if n < 3 {
+			answer.Opening = append(answer.Opening, said)
+		}
+		answer.Items = append(answer.Items, item{n + 1, 5, said})
+	}
+	raw, err := json.Marshal(answer)
+	if err != nil {
+		return ""
+	}
+	return string(raw)
 }
 
 var wordPattern = text.Pattern(`[A-Za-z0-9_.-]*[A-Za-z0-9_]`)

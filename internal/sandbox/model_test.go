@@ -21,12 +21,9 @@ func TestWhatTheModelDoes(t *testing.T) {
 		"no text wanted":        {asked: "count.", tool: "count", args: `{}`},
 		"a tool not allowed":    {asked: "feeds_fetch u", mode: "NONE", text: "(simulated model) You said: feeds_fetch u"},
 		"a part of a name":      {asked: "feeds_fetching u", text: "(simulated model) You said: feeds_fetching u"},
-		"an opening": {system: "the opening of a news digest", asked: "[1] One (two) (A (b))\ntext\n\n[2] Three (C)\n",
-			text: "(simulated model) One [1].\n(simulated model) Three [2]."},
-		"a digest by lines": {system: `You write a news digest: a line that begins with "- ".`,
-			asked: "[1] One (A)\n[2] Two (B)\n[3] Three (C)\n[4] Four (D)\n",
-			text: "- (simulated model) One [1].\n- (simulated model) Two [2].\n- (simulated model) Three [3].\n- (simulated " +
-				"model) Four [4]."},
+		"a digest": {system: "You edit a news digest.", asked: "[1] One (two) (A (b))\ntext\n\n[2] Three (C)\n",
+			text: `{"opening":["(simulated model) One [1].","(simulated model) Three [2]."],"items":[` +
+				`{"n":1,"relevance":5,"text":"(simulated model) One [1]."},{"n":2,"relevance":5,"text":"(simulated model) Three [2]."}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := script(simmodel.Request{System: c.system, ToolMode: c.mode, Tools: tools,
