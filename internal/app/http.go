@@ -76,7 +76,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 			IsConfigured: a.digests.IsConfigured,
 			Checks: map[string]transfer.Check{"server": a.catalog.CheckEntry, "digest": digest.CheckStored,
 				"setting": settings.CheckStored, "agent": a.roster.CheckEntry, "job": a.jobs.CheckStored,
-				"filter": refuseMemberFilter, "unsubscription": digest.CheckUnsubscribed, "pause": a.digests.CheckPause},
+				"filter": refuseMemberFilter, "unsubscription": digest.CheckUnsubscribed},
 			IsOver: retention.IsOver(a.conf, a.web.Name(), a.o.Now),
 		}),
 		Agent:      a.agent,

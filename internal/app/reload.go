@@ -101,5 +101,5 @@ func (a *App) apply(s *setup) error {
 	if err := a.roster.Apply(s.config, s.models); err != nil {
 		return fmt.Errorf("agents: %w", err)
 	}
-	return a.digests.Configure(context.Background(), digest.Plans(s.config))
+	return a.digests.Configure(digest.Plans(s.config))
 }

@@ -115,7 +115,7 @@ func TestNoSourceFillsMoreThanItsPart(t *testing.T) {
 				b.feeds[url] = append(b.feeds[url], it)
 			}
 		}
-		if err := b.Configure(t.Context(), []digest.Plan{{
+		if err := b.Configure([]digest.Plan{{
 			Name:     "morning",
 			Schedule: "0 8 * * *",
 			Post:     []string{"web:/x"},
@@ -178,7 +178,7 @@ func TestWhatManyTellAndWhatHelpedComesFirst(t *testing.T) {
 	b.feeds["https://example.org/feed/e"] = []feed.Item{unknown}
 	plan := digest.Plan{Name: "morning", Schedule: "0 8 * * *", Post: []string{"web:/general"},
 		Feeds: from(c, "https://example.org/feed/e", a), MaxItems: 10}
-	if err := b.Configure(t.Context(), []digest.Plan{plan}); err != nil {
+	if err := b.Configure([]digest.Plan{plan}); err != nil {
 		t.Fatal(err)
 	}
 	if got := urls(b.preview(t).Draft); got[0] != "19" {

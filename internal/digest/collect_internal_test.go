@@ -398,7 +398,7 @@ func TestPastRuns_AreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	turns := func() (list []string) {
-		runs, err := s.pastRuns(t.Context(), "news")
+		runs, err := s.pastRuns(t.Context(), spec{Plan: Plan{Name: "news"}})
 		if err != nil {
 			t.Fatal(err)
 		}

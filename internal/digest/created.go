@@ -39,21 +39,15 @@ type pause struct {
 	Since  time.Time `json:"since"` // runs that were due before are not caught up
 	// Source is where the digest comes from; empty: the record is older than this field.
 	Source string `json:"source,omitempty"`
-	// Other says whether the digest made in chat or through the API is paused whose name that of the configuration has.
-	Other bool `json:"other,omitempty"`
 }
+
+// isOf reports whether a pause is of a digest, not of another one whose name it has.
+func (p pause) isOf(d spec) bool { return cmp.Or(p.Source, d.Source) == d.Source }
 
 // Load reads the digests made in chat or through the API, the pauses and the proposals. A digest that can no longer be
 // carried out is logged and left out. It is called after Configure.
 func (s *Service) Load(ctx context.Context) error {
-	if err := s.load(ctx); err != nil {
-		return err
-	}
-	if err := s.resetMovedNames(ctx); err != nil {
-		return err
-	}
-	s.notifyChange()
-	return nil
+	return s.Reload(ctx)
 }
 
 // SharedKinds returns the kinds whose changes Reload takes up.
@@ -63,7 +57,6 @@ func (*Service) SharedKinds() []string {
 
 // Reload takes up what other processes have changed.
 func (s *Service) Reload(ctx context.Context) error {
-	// Names are not looked at: where two processes have different configurations each would undo what the other did.
 	if err := s.load(ctx); err != nil {
 		return err
 	}
@@ -503,40 +496,6 @@ func (s *Service) deleteItem(ctx context.Context, kind, name string) error {
 	return nil
 }
 
-// resetMovedNames has digests begin anew whose name has gone from one made in chat or through the API to one of the
-// configuration, or back: what the other left is deleted, and runs that were due before are not caught up. The one made
-// in chat or through the API that was paused is paused again when its name comes back.
-func (s *Service) resetMovedNames(ctx context.Context) error {
-	s.mu.Lock()
-	moved := map[string]pause{} // as they are afterwards
-	for name := range s.created {
-		d, _ := s.findLocked(name)
-		was, now := s.pauses[name], pause{Since: s.o.Now().UTC(), Source: d.Source}
-		switch isConfigured := d.Source == FromConfig; {
-		case isConfigured == (was.Source == FromConfig):
-			continue
-		case isConfigured:
-			now.Other = was.Paused
-		default:
-			now.Paused = was.Other
-		}
-		moved[name] = now
-	}
-	s.mu.Unlock()
-	for name, now := range moved {
-		if err := s.deleteTraces(ctx, name); err != nil {
-			return fmt.Errorf("delete what another digest called %s has left: %w", name, err)
-		}
-		// This goes last: a deletion that was cut off is made again at the next start.
-		if err := s.savePause(ctx, name, now); err != nil {
-			return fmt.Errorf("store which digest has the name %s: %w", name, err)
-		}
-		s.o.Log.Warn("two digests have the same name, that of the configuration counts; the one in effect begins anew",
-			"digest", name, "source", now.Source, "paused", now.Paused)
-	}
-	return nil
-}
-
 // Pause pauses or resumes a digest. Runs that fall due meanwhile are skipped.
 func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 	d, ok := s.find(name)
@@ -546,19 +505,13 @@ func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 	if d.Paused == on {
 		return nil
 	}
-	s.mu.Lock()
-	p := pause{Paused: on, Since: s.o.Now().UTC(), Source: d.Source, Other: s.pauses[name].Other}
-	s.mu.Unlock()
-	if err := s.savePause(ctx, name, p); err != nil {
+	p := pause{Paused: on, Since: s.o.Now().UTC(), Source: d.Source}
+	err := s.change(func() error { return s.saveItem(ctx, pauseKind, name, p) }, func() { s.pauses[name] = p })
+	if err != nil {
 		return err
 	}
 	s.notifyChange()
 	return nil
-}
-
-// savePause stores whether a digest is paused, then takes it up.
-func (s *Service) savePause(ctx context.Context, name string, p pause) error {
-	return s.change(func() error { return s.saveItem(ctx, pauseKind, name, p) }, func() { s.pauses[name] = p })
 }
 
 // isVisible reports whether the author of a message may see a digest: everybody where it is

@@ -89,7 +89,7 @@ func TestRun_ManyDueAtOnce_FewRunAtATime(t *testing.T) {
 	free := digest.Plan{Name: "free", Schedule: "0 8 * * *", Post: []string{"web:/free"},
 		Feeds: from("https://example.org/free")}
 	g.feeds["https://example.org/free"] = []feed.Item{story(1)}
-	if err := b.Configure(t.Context(), append(plans, free)); err != nil {
+	if err := b.Configure(append(plans, free)); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
@@ -210,7 +210,7 @@ func TestLoad_5000DigestsInOneMinute(t *testing.T) {
 		o.Delivery, o.Now = l, time.Now
 	})
 	l.bench = b
-	if err := b.Configure(t.Context(), manyDigests(digests, each, func(d, f int) string {
+	if err := b.Configure(manyDigests(digests, each, func(d, f int) string {
 		return fmt.Sprintf("%s/%d/%d", server.URL, d, f)
 	})); err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func (c *countedRuns) LastRuns(ctx context.Context, name string, n int) ([]store
 func TestPage_OfManyDigests_LooksUpThoseAlone(t *testing.T) {
 	c := &countedRuns{}
 	b := service(t, digest.Plan{Feeds: from(a)}, func(o *digest.Options) { c.Store, o.Store = o.Store, c })
-	if err := b.Configure(t.Context(), manyDigests(20, 1, func(int, int) string { return a })); err != nil {
+	if err := b.Configure(manyDigests(20, 1, func(int, int) string { return a })); err != nil {
 		t.Fatal(err)
 	}
 	for _, page := range []struct {

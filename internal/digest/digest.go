@@ -216,8 +216,8 @@ func New(o Options) *Service {
 }
 
 // Configure replaces the digests of the configuration, all or, with an error, none. The error names the digest whose
-// plan is wrong, or is the store's. A run that is under way goes on with the plan that it began with.
-func (s *Service) Configure(ctx context.Context, plans []Plan) error {
+// plan is wrong. A run that is under way goes on with the plan that it began with.
+func (s *Service) Configure(plans []Plan) error {
 	specs := map[string]spec{}
 	for _, p := range plans {
 		p.Source = FromConfig
@@ -227,21 +227,11 @@ func (s *Service) Configure(ctx context.Context, plans []Plan) error {
 		}
 		specs[p.Name] = d
 	}
-	was := s.setConfigured(specs)
-	if err := s.resetMovedNames(ctx); err != nil {
-		s.setConfigured(was)
-		return err
-	}
+	s.mu.Lock()
+	s.configured = specs
+	s.mu.Unlock()
 	s.notifyChange()
 	return nil
-}
-
-// setConfigured replaces the digests of the configuration, and returns those of before.
-func (s *Service) setConfigured(specs map[string]spec) (was map[string]spec) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	was, s.configured = s.configured, specs
-	return was
 }
 
 // notifyChange tells the schedule that digests have changed. s.mu must not be held: the schedule asks for them.
@@ -265,7 +255,7 @@ func (s *Service) findLocked(name string) (spec, bool) {
 	if !ok {
 		d, ok = s.created[name]
 	}
-	d.Paused = s.pauses[name].Paused
+	d.Paused = s.pauses[name].Paused && s.pauses[name].isOf(d)
 	return d, ok
 }
 
@@ -320,11 +310,11 @@ func (s *Service) Jobs() []schedule.Job {
 func (s *Service) LastDue(name string) (time.Time, bool) {
 	s.mu.Lock()
 	d, _ := s.findLocked(name)
-	since := s.pauses[name].Since
-	s.mu.Unlock()
-	if d.At.After(since) {
-		since = d.At
+	since := d.At
+	if p := s.pauses[name]; p.isOf(d) && p.Since.After(since) {
+		since = p.Since
 	}
+	s.mu.Unlock()
 	// The schedule asks without a context, and the store has deadlines of its own.
 	runs, err := s.lastRuns(context.Background(), name, 1)
 	if err != nil {

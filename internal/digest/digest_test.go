@@ -124,7 +124,7 @@ func service(t *testing.T, p digest.Plan, change ...func(*digest.Options)) *benc
 		p.Schedule = "30 8 * * *"
 	}
 	b.Service = digest.New(b.options)
-	if err := b.Configure(t.Context(), []digest.Plan{p}); err != nil {
+	if err := b.Configure([]digest.Plan{p}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -184,7 +184,7 @@ func (b *bench) Deliver(posts []store.Post) func(context.Context) []store.Outcom
 func (b *bench) restart(t *testing.T, plans ...digest.Plan) {
 	t.Helper()
 	b.Service = digest.New(b.options)
-	if err := errors.Join(b.Configure(t.Context(), plans), b.Load(t.Context())); err != nil {
+	if err := errors.Join(b.Configure(plans), b.Load(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -29,7 +29,9 @@ const (
 
 // pastRun is what a run posted.
 type pastRun struct {
-	Version int         `json:"version"`
+	Version int `json:"version"`
+	// Source is where the digest comes from; empty: the record is older than this field.
+	Source  string      `json:"source,omitempty"`
 	Due     time.Time   `json:"due"`
 	Turn    string      `json:"turn"` // by which the buttons below the post name it
 	Entries []pastEntry `json:"entries"`
@@ -81,8 +83,8 @@ func newPastEntry(i *item) pastEntry {
 }
 
 // newPastRun returns what a run is about to post.
-func newPastRun(name string, due time.Time, e *edition) pastRun {
-	p := pastRun{Version: pastVersion, Due: due.UTC(), Turn: turnID(name, due), Summary: e.summary, By: e.by}
+func newPastRun(d spec, due time.Time, e *edition) pastRun {
+	p := pastRun{Version: pastVersion, Source: d.Source, Due: due.UTC(), Turn: turnID(d.Name, due), Summary: e.summary, By: e.by}
 	said := e.statements()
 	for n, st := range e.chosen {
 		one := newPastEntry(st.item)
@@ -120,13 +122,14 @@ func (s *Service) saveItem(ctx context.Context, kind, name string, v any) error 
 	return s.o.Store.SaveItem(ctx, kind, name, raw, true)
 }
 
-// pastRuns returns what the successful runs of a digest posted, newest first.
-func (s *Service) pastRuns(ctx context.Context, name string) ([]pastRun, error) {
-	items, err := s.o.Store.Items(ctx, pastRunKind+name)
+// pastRuns returns what the successful runs of a digest posted, newest first, without those of another one that had its
+// name: those were perhaps posted elsewhere.
+func (s *Service) pastRuns(ctx context.Context, d spec) ([]pastRun, error) {
+	items, err := s.o.Store.Items(ctx, pastRunKind+d.Name)
 	if err != nil || len(items) == 0 {
 		return nil, err
 	}
-	runs, err := s.o.Store.LastRuns(ctx, name, maxPastRuns+50)
+	runs, err := s.o.Store.LastRuns(ctx, d.Name, maxPastRuns+50)
 	if err != nil {
 		return nil, err
 	}
@@ -140,9 +143,9 @@ func (s *Service) pastRuns(ctx context.Context, name string) ([]pastRun, error) 
 	for key, raw := range items {
 		var p pastRun
 		if err := json.Unmarshal(raw, &p); err != nil {
-			return nil, fmt.Errorf("read what digest %s posted at %s: %w", name, key, err)
+			return nil, fmt.Errorf("read what digest %s posted at %s: %w", d.Name, key, err)
 		}
-		if p.Version == pastVersion && succeeded[p.Due] {
+		if p.Version == pastVersion && succeeded[p.Due] && cmp.Or(p.Source, d.Source) == d.Source {
 			list = append(list, p)
 		}
 	}

@@ -256,6 +256,11 @@ func TestConfigure_NameOfASharedDigest_OldAddressShowsNothing(t *testing.T) {
 	if p, ok, err := b.Published(t.Context(), old); ok || err != nil {
 		t.Errorf("the old address shows %+v, %v", p, err)
 	}
+	b.restart(t)
+	if p, ok, err := b.Published(t.Context(), old); !ok || len(p.Posts) > 0 || err != nil {
+		t.Errorf("once the name is given up the old address shows %+v, %v, %v", p, ok, err)
+	}
+	b.restart(t, made)
 	token, err := b.Publish(t.Context(), "made")
 	if err != nil || token == old {
 		t.Fatalf("the operator's page has the old address (%v), want another one", err)
@@ -265,90 +270,23 @@ func TestConfigure_NameOfASharedDigest_OldAddressShowsNothing(t *testing.T) {
 	}
 }
 
-// The configuration takes the name of a digest that was made in chat, at a start or while the bot runs, and gives it up
-// again: each time the digest that counts then inherits nothing, and keeps over restarts what is its own. The one made in
-// chat is paused again if it was.
-func TestConfigure_TakesNameOfAMadeDigestAndGivesItUp_BothBeginAnew(t *testing.T) {
-	for _, atStart := range []bool{true, false} {
-		b := service(t, digest.Plan{Feeds: from(a)})
-		b.restart(t)
-		made := digest.Plan{Name: "morning", Schedule: "0 9 * * *", Feeds: from(a, b2), MaxItems: 1,
-			Post: []string{general.String()}, Source: digest.FromAPI}
-		if _, err := b.Create(t.Context(), made); err != nil {
-			t.Fatal(err)
-		}
-		configure := func(plans ...digest.Plan) {
-			t.Helper()
-			if atStart {
-				b.restart(t, plans...)
-			} else if err := b.Configure(t.Context(), plans); err != nil {
-				t.Fatal(err)
-			}
-		}
-		isNew := func(what string, paused bool) {
-			t.Helper()
-			for _, kind := range traceKinds("morning")[1:] {
-				if items := b.items(t, kind); len(items) > 0 {
-					t.Errorf("%s: of the kind %q it has %d items", what, kind, len(items))
-				}
-			}
-			if p, ok := b.Plan("morning"); !ok || p.Paused != paused {
-				t.Errorf("%s: it is %+v, want it paused: %v", what, p, paused)
-			}
-			if since, ok := b.LastDue("morning"); !ok || !since.Equal(b.now) {
-				t.Errorf("%s: missed runs are caught up since %v, want from now on", what, since)
-			}
-		}
-		keepsPause := func(what string, plans ...digest.Plan) {
-			t.Helper()
-			b.now = b.now.Add(time.Hour)
-			if err := b.Pause(t.Context(), "morning", true); err != nil {
-				t.Fatal(err)
-			}
-			b.restart(t, plans...)
-			if p, _ := b.Plan("morning"); !p.Paused {
-				t.Errorf("%s: after a restart it is not paused any more", what)
-			}
-		}
-		b.leaveTraces(t)
-		b.now = b.now.Add(time.Hour)
-		configure(made)
-		isNew("taken", false)
-		keepsPause("taken", made)
-		b.now = b.now.Add(time.Hour)
-		configure()
-		isNew("given up", true)
-		if err := b.Pause(t.Context(), "morning", false); err != nil {
-			t.Fatal(err)
-		}
-		b.now = b.now.Add(time.Hour)
-		configure(made)
-		keepsPause("taken again", made)
-		b.now = b.now.Add(time.Hour)
-		configure()
-		isNew("given up again", false)
-		keepsPause("given up again")
-	}
-}
-
-// What another digest of the name has left cannot be deleted: the configuration before it stays in effect.
-func TestConfigure_StoreRefuses_ChangesNothing(t *testing.T) {
-	b, f := onFrail(t, digest.Plan{Feeds: from(a)})
-	f.arm(-1)
+// The configuration takes the name of a digest that was made in chat and is paused, and gives it up: it is another digest,
+// and that of the chat is paused as before.
+func TestConfigure_NameOfAPausedDigest_IsNotPaused(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a)})
 	made := digest.Plan{Name: "made", Schedule: "0 9 * * *", Feeds: from(a), Post: []string{general.String()},
 		Source: digest.FromAPI}
 	if _, err := b.Create(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	f.arm(1)
-	if err := b.Configure(t.Context(), []digest.Plan{made}); !errors.Is(err, errDisk) {
-		t.Errorf("configured: %v", err)
+	if err := b.Pause(t.Context(), "made", true); err != nil {
+		t.Fatal(err)
 	}
-	if p, _ := b.Plan("made"); p.Source != digest.FromAPI {
-		t.Errorf("the digest in effect is %+v", p)
-	}
-	if p, _ := b.Plan("morning"); p.Source != digest.FromConfig {
-		t.Errorf("that of the configuration before is %+v", p)
+	for _, plans := range [][]digest.Plan{{made}, nil} {
+		b.restart(t, plans...)
+		if p, ok := b.Plan("made"); !ok || p.Paused != (len(plans) == 0) {
+			t.Errorf("with %d digests of the configuration it is paused: %v", len(plans), p.Paused)
+		}
 	}
 }
 

@@ -66,12 +66,9 @@ func (p *Plan) setField(key, value string) error {
 	case key == "channels":
 		p.Channels = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
 		return nil
-	case slices.Contains([]string{"pin", "unpin", "mute", "unmute", "weight"}, key):
-		return p.setFeedOption(key, value)
 	}
 	return errors.New("say what to change: schedule, timezone, style, language, prompt, maxItems, maxTokens, whenEmpty, " +
-		"catchUp, tags and filters (with commas between them), feeds with +ADDRESS or -ADDRESS, channels, pin, unpin, " +
-		"mute or unmute with an ADDRESS, or weight with ADDRESS and a number")
+		"catchUp, tags and filters (with commas between them), feeds with +ADDRESS or -ADDRESS, or channels")
 }
 
 // splitList returns what stands between commas.
@@ -83,35 +80,6 @@ func splitList(value string) []string {
 		}
 	}
 	return list
-}
-
-// setFeedOption sets how one feed of a plan takes part, from words such as "https://example.org/feed 2".
-func (p *Plan) setFeedOption(key, value string) error {
-	words := strings.Fields(value)
-	if len(words) == 0 {
-		return fmt.Errorf("say which feed: %s ADDRESS", key)
-	}
-	at := slices.IndexFunc(p.Feeds, func(f Feed) bool { return feed.CanonicalURL(f.URL) == feed.CanonicalURL(words[0]) })
-	if at < 0 {
-		return fmt.Errorf("it does not read %.100s", words[0])
-	}
-	f := &p.Feeds[at]
-	switch key {
-	case "pin", "unpin":
-		f.Pin = key == "pin"
-	case "mute", "unmute":
-		f.Mute = key == "mute"
-	case "weight":
-		if len(words) != 2 {
-			return errors.New("say weight ADDRESS 2")
-		}
-		weight, err := strconv.ParseFloat(words[1], 64)
-		if err != nil || weight < minWeight || weight > maxWeight {
-			return fmt.Errorf("the weight %.20q is no number between %v and %v", words[1], minWeight, maxWeight)
-		}
-		f.Weight = weight
-	}
-	return nil
 }
 
 // setFeed adds the feed of "+ADDRESS" or "ADDRESS" to a plan, or removes that of "-ADDRESS".

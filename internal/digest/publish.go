@@ -97,7 +97,7 @@ func (s *Service) Published(ctx context.Context, token string) (Publication, boo
 		return Publication{}, false, nil
 	}
 	// From what is kept of the runs, not from posts: those may be edited or deleted where they were posted.
-	runs, err := s.pastRuns(ctx, d.Name)
+	runs, err := s.pastRuns(ctx, d)
 	if err != nil {
 		return Publication{}, false, err
 	}

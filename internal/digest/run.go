@@ -288,7 +288,7 @@ func newRunItems(d spec, run store.Run, e *edition) ([]store.Item, error) {
 	}
 	items := []store.Item{verdicts}
 	// Without entries it was a task, or nothing was new.
-	if past := newPastRun(d.Name, run.Due, e); len(past.Entries) > 0 {
+	if past := newPastRun(d, run.Due, e); len(past.Entries) > 0 {
 		one, err := newItem(pastRunKind+d.Name, past.Due.Format(time.RFC3339Nano), past)
 		if err != nil {
 			return nil, err

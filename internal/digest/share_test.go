@@ -271,34 +271,3 @@ func TestPreview_ExplainsTheScoreAndItsParts(t *testing.T) {
 		}
 	}
 }
-
-// Weight, pin and mute can be set in chat, and stay when the feed is named again.
-func TestCommand_FeedOptions(t *testing.T) {
-	b := service(t, digest.Plan{Feeds: from(a)})
-	b.feeds[a], b.feeds[b2] = []feed.Item{story(1)}, []feed.Item{story(2)}
-	if _, err := b.Create(t.Context(), digest.Plan{
-		Name:     "own",
-		Schedule: "0 8 * * *",
-		Post:     []string{general.String()},
-		Feeds:    from(a, b2),
-		Source:   digest.FromAPI,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	root := chat.User{ID: "root", Admin: true}
-	for _, c := range []struct{ words, want string }{
-		{"weight " + a + " 2", "is changed"}, {"pin " + a, "is changed"}, {"mute " + b2, "is changed"}, {"feeds +" + a, "is changed"},
-		{"weight " + a + " 99", "between 0.1 and 10"}, {"weight " + a, "weight ADDRESS 2"}, {"pin https://example.org/nope", "does not read"}, {"pin", "say which feed"},
-	} {
-		d := b.Command(t.Context(), chat.Message{Text: "edit own " + c.words, Conversation: general, Author: root})
-		if !strings.Contains(d.Text, c.want) {
-			t.Errorf("edit own %s: %q, want %q", c.words, d.Text, c.want)
-		}
-	}
-	b.restart(t)
-	p, _ := b.Plan("own")
-	want := []digest.Feed{{URL: a, Weight: 2, Pin: true}, {URL: b2, Mute: true}}
-	if diff := cmp.Diff(want, p.Feeds); diff != "" {
-		t.Errorf("feeds after a restart (-want +got):\n%s", diff)
-	}
-}

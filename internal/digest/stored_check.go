@@ -17,19 +17,3 @@ func CheckUnsubscribed(id string, raw json.RawMessage) error {
 	}
 	return nil
 }
-
-// CheckPause returns why a stored pause could not be used, or nil. The pause of a digest is not for another one that has
-// its name: of one made in chat or through the API, and one of the configuration.
-func (s *Service) CheckPause(name string, raw json.RawMessage) error {
-	var p pause
-	if err := json.Unmarshal(raw, &p); err != nil {
-		return err
-	}
-	switch isConfigured := s.IsConfigured(name); {
-	case isConfigured && p.Source != FromConfig:
-		return fmt.Errorf("config.json has a digest called %q, and this is the pause of another one", name)
-	case !isConfigured && p.Source == FromConfig:
-		return fmt.Errorf("config.json has no digest called %q, whose pause this is", name)
-	}
-	return nil
-}

@@ -110,7 +110,7 @@ func TestRun_Weekly_IsWhatWasLiked(t *testing.T) {
 	if run, err := b.Run(t.Context(), "weekly", b.now, false); err != nil || run.Posted != 0 {
 		t.Errorf("a second round-up without new posts: %+v, %v", run, err)
 	}
-	if err := b.Configure(t.Context(), []digest.Plan{{
+	if err := b.Configure([]digest.Plan{{
 		Name:     "w",
 		Schedule: "daily at 8",
 		Style:    digest.Weekly,
@@ -132,7 +132,7 @@ func TestRun_Ping_IsInPostsWithItems(t *testing.T) {
 	}
 	for _, bad := range []string{"everyone", "role:", "user:1>x", "here:1"} {
 		p := digest.Plan{Name: "x", Schedule: "daily at 8", Post: []string{"web:/x"}, Feeds: from(a), Ping: []string{bad}}
-		if err := b.Configure(t.Context(), []digest.Plan{p}); err == nil {
+		if err := b.Configure([]digest.Plan{p}); err == nil {
 			t.Errorf("ping %q passes", bad)
 		}
 	}

@@ -88,7 +88,7 @@ func TestMailing_KnowsForgedTokens(t *testing.T) {
 	other := mail
 	other.Name = "evening"
 	b := service(t, mail, func(o *digest.Options) { o.MailURL = mailURL })
-	if err := b.Configure(t.Context(), []digest.Plan{mail, other}); err != nil {
+	if err := b.Configure([]digest.Plan{mail, other}); err != nil {
 		t.Fatal(err)
 	}
 	token := tokenOf(t, b.mailed(t)["anna@example.org"])
@@ -110,7 +110,7 @@ func TestMailing_KnowsForgedTokens(t *testing.T) {
 	}
 	// Who was taken off the list has no use for the link any more.
 	mail.Email = []string{"berit@example.org"}
-	if err := b.Configure(t.Context(), []digest.Plan{mail}); err != nil {
+	if err := b.Configure([]digest.Plan{mail}); err != nil {
 		t.Fatal(err)
 	}
 	if m, ok, err := b.Mailing(t.Context(), token); ok || err != nil {

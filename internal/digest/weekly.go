@@ -20,7 +20,7 @@ func (s *Service) collectWeekly(ctx context.Context, d spec, e *edition) error {
 	if err != nil {
 		return err
 	}
-	own, err := s.pastRuns(ctx, d.Name)
+	own, err := s.pastRuns(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *Service) addPosted(ctx context.Context, d spec, e *edition, since time.
 		if other.Name == d.Name || other.Style == Weekly || !other.postsToAll(d.post) {
 			continue
 		}
-		runs, err := s.pastRuns(ctx, other.Name)
+		runs, err := s.pastRuns(ctx, other)
 		if err != nil {
 			return nil, err
 		}

@@ -48,7 +48,7 @@ func (s *Service) rankStories(ctx context.Context, d spec, e *edition) error {
 		}
 		return nil
 	}
-	runs, err := s.pastRuns(ctx, d.Name)
+	runs, err := s.pastRuns(ctx, d)
 	if err != nil {
 		return err
 	}

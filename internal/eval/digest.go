@@ -109,7 +109,7 @@ func (r *Runner) runDigest(ctx context.Context, w *workspace, c Case) (res Resul
 	}
 	slices.SortFunc(plan.Feeds, func(a, b digest.Feed) int { return strings.Compare(a.URL, b.URL) })
 	service := digest.New(o)
-	if err := service.Configure(ctx, []digest.Plan{plan}); err != nil {
+	if err := service.Configure([]digest.Plan{plan}); err != nil {
 		return res, err
 	}
 	preview, err := service.Preview(ctx, caseDigest)
