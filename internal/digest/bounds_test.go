@@ -425,7 +425,7 @@ func TestPropose_DescribesThePlan(t *testing.T) {
 		"as they come": {digest.Plan{
 			Schedule: digest.OnNew,
 			Feeds:    from(a),
-		}, []string{"posts items as they come, at most 5 at a time and 30 an hour"},
+		}, []string{"posts items as they come, at most 5 at a time"},
 			[]string{"- runs "}},
 	} {
 		d, err := b.propose(t, anna, c.plan)

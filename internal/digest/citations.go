@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"ravenbot/internal/text"
 )
@@ -21,10 +20,7 @@ var (
 	sentence = text.Pattern(`(?s).+?(?:(?:\s*\[\d+\])+[.!?]*|[.!?](?:\s|$)|$)`)
 	// lateCitation matches a full stop with the citations that follow it.
 	lateCitation = text.Pattern(`([.!?])\s*((?:\[\d+\])(?:\s*\[\d+\])*)[.!?]?`)
-	// leadToRemoved matches a removed address with the words that lead to it.
-	leadToRemoved = text.Pattern(`(?i)(?:[\s,:(]+(?:and|or|at|on|via|from|und|oder|bei|auf|unter|et|sur|og|på))*[\s:(]*` +
-		removedAddress + `\)?`)
-	twoLetters = text.Pattern(`[\pL\pN]{2}`)
+	twoLetters   = text.Pattern(`[\pL\pN]{2}`)
 )
 
 // removedAddress stands where an address was removed from a text.
@@ -58,8 +54,8 @@ func (p *content) keepCited(text string) string {
 	text = lateCitation().ReplaceAllString(text, " $2$1")
 	var kept []string
 	for _, one := range sentence().FindAllString(text, -1) {
-		one, whole := withoutRemoved(one)
-		if !whole {
+		// A model that makes up an address makes up what it says of it, too.
+		if strings.Contains(one, removedAddress) {
 			p.droppedSentences++
 			continue
 		}
@@ -70,27 +66,6 @@ func (p *content) keepCited(text string) string {
 		}
 	}
 	return strings.Join(kept, " ")
-}
-
-// minWordsLeft is how many words a sentence needs that has lost an address: "Visit today" says nothing.
-const minWordsLeft = 4
-
-// withoutRemoved returns a sentence without the marks of removed addresses and the words that led to them. It returns
-// false where too little is left to be a sentence.
-func withoutRemoved(one string) (string, bool) {
-	if !strings.Contains(one, removedAddress) {
-		return one, true
-	}
-	one = strings.ReplaceAll(leadToRemoved().ReplaceAllString(one, ""), removedAddress, "")
-	one = strings.Join(strings.Fields(one), " ")
-	words := 0
-	for _, w := range strings.Fields(citation().ReplaceAllString(one, "")) {
-		// The full stop behind a citation stands alone, and is no word.
-		if strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
-			words++
-		}
-	}
-	return one, words >= minWordsLeft
 }
 
 // linkCitations returns a sentence with its citations as links, one for each item, and the

@@ -140,7 +140,6 @@ type edition struct {
 	readFeeds []string          // addresses of the feeds that were read
 	notes     []string          // for readers: what else was left out
 	firstRun  bool              // no earlier run succeeded
-	postpone  bool              // nothing is posted, and nothing counts as seen
 	markOnly  bool              // nothing is posted, and all items count as seen
 	content
 	report   catchup.Report // of what was said in channels

@@ -1,7 +1,6 @@
 package digest
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,7 +37,7 @@ func (e *edition) compose(d spec, now time.Time, publicURL string) {
 	}
 	e.draft = part(text, 0, all)
 	// The whole draft is kept, too: it goes to places that have no threads.
-	if top := e.headLength(d.Style); all > 2*headEntries(d.Style) && top < all {
+	if top := headEntries(d.Style); all > 2*top {
 		e.head, e.rest = part(text, 0, top), part("", top, all)
 		more := fmt.Sprintf("*The other %d are below.*", all-top)
 		if e.head.Text += "\n\n" + more; !listed {
@@ -57,24 +56,6 @@ func headEntries(style string) int {
 		return 5
 	}
 	return 3
-}
-
-// headLength returns how many entries the first part of a long post holds: whole topics, where their ends are not too
-// far from the usual length.
-func (e *edition) headLength(style string) int {
-	top := headEntries(style)
-	if style != Topics {
-		return top
-	}
-	end, best := 0, 0
-	for _, p := range e.parts {
-		end += len(p.entries)
-		near := max(end, top) - min(end, top)
-		if end <= 2*top && (best == 0 || near < max(best, top)-min(best, top)) {
-			best = end
-		}
-	}
-	return cmp.Or(best, top)
 }
 
 // renderRows returns the entries from index from to index to as a list, below their topics.

@@ -201,7 +201,7 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 		name string
 	}{
 		{digest.Plan{Schedule: "weekdays at 9", Prompt: "Say what is *due* today, please."}, []string{"is told: Say what is \\*due\\* today", "next: Mon 2 Mar 09:00 UTC", "at most 30000 tokens"}, "say-what-is-due-today-please"},
-		{digest.Plan{Schedule: digest.OnNew, Feeds: from(a), Filters: []string{"-spam"}}, []string{"as they come, at most 5 at a time and 30 an hour", "filters: -spam"}, "feed-a"},
+		{digest.Plan{Schedule: digest.OnNew, Feeds: from(a), Filters: []string{"-spam"}}, []string{"as they come, at most 5 at a time", "filters: -spam"}, "feed-a"},
 	} {
 		asked, err := b.propose(t, anna, c.plan)
 		if err != nil {
@@ -386,46 +386,6 @@ func TestAFeedThatFailsBeforeItsFirstLook(t *testing.T) {
 	}
 	if last := b.sent[2].Draft; len(last.Cards) != 1 || last.Cards[0].URL != "https://example.org/2" {
 		t.Errorf("the last post is %+v", last)
-	}
-}
-
-// However much comes, an hour holds thirty; the rest waits and is posted later.
-func TestAnHourHoldsThirtyItems(t *testing.T) {
-	b := service(t, digest.Plan{Feeds: from(a), Schedule: digest.OnNew})
-	b.Poll(t.Context())
-	b.feeds[a] = []feed.Item{}
-	b.Poll(t.Context())
-	posted := map[string]int{}
-	perHour := 0
-	for n := range 20 {
-		b.now = b.now.Add(time.Minute)
-		for i := range 3 {
-			it := story(1000 + 3*n + i)
-			it.Title = fmt.Sprintf("%x is what happens", it.Link+it.ID)
-			it.Summary = ""
-			b.feeds[a] = append(b.feeds[a], it)
-		}
-		b.sent = nil
-		b.Poll(t.Context())
-		for _, p := range b.sent {
-			perHour += len(p.Draft.Cards)
-			for _, c := range p.Draft.Cards {
-				posted[c.URL]++
-			}
-		}
-	}
-	if perHour != 30 {
-		t.Errorf("%d items in twenty minutes", perHour)
-	}
-	b.now, b.sent = b.now.Add(2*time.Hour), nil
-	b.Poll(t.Context())
-	if len(b.sent) != 1 || !strings.Contains(b.sent[0].Draft.Text, "and 25 more") {
-		t.Errorf("what waited: %+v", b.sent)
-	}
-	for url, n := range posted {
-		if n != 1 {
-			t.Errorf("%s was posted %d times", url, n)
-		}
 	}
 }
 

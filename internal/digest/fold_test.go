@@ -15,7 +15,7 @@ func TestALongDigestIsAHeadAndAThread(t *testing.T) {
 	for _, c := range []struct {
 		style         string
 		items, inHead int // 0: it is not long
-	}{{digest.Brief, 6, 0}, {digest.Brief, 9, 3}, {digest.Bullets, 12, 5}, {digest.Topics, 12, 6}, {digest.Titles, 20,
+	}{{digest.Brief, 6, 0}, {digest.Brief, 9, 3}, {digest.Bullets, 12, 5}, {digest.Topics, 12, 5}, {digest.Titles, 20,
 		0}, {digest.Titles, 25, 10}} {
 		b := service(t, digest.Plan{Feeds: from(a)})
 		b.threads = func(to chat.Address) bool { return to.Platform == "slack" }

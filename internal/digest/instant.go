@@ -13,48 +13,23 @@ import (
 	"ravenbot/internal/store"
 )
 
-// How many items an instant digest or a subscription posts in one poll and in an hour. What
-// is too much for a poll is named in one line; what is too much for the hour waits.
 const (
-	maxPerPoll     = 5
-	maxPerHour     = 30
-	maxRunsPerHour = 150 // runs that are read to count the items of an hour
-	takenAsKnown   = "taken as known"
+	// maxPerPoll is how many items an instant digest or a subscription posts in one poll. The others are named in one line.
+	maxPerPoll   = 5
+	takenAsKnown = "taken as known"
 )
 
 // chooseInstant chooses from what has come since the last poll. The first poll posts
 // nothing: what the feed holds already is not new.
-func (s *Service) chooseInstant(ctx context.Context, d spec, e *edition, stories []story) error {
+func (d spec) chooseInstant(e *edition, stories []story) {
 	if e.firstRun && d.Source != fromSubscription {
 		e.markOnly = true
 		for _, st := range stories {
 			st.verdict, st.reason = takenAsKnown, "it was there before the first look"
 		}
-		return nil
+		return
 	}
-	if len(stories) == 0 {
-		return nil
-	}
-	runs, err := s.lastRuns(ctx, d.Name, maxRunsPerHour)
-	if err != nil {
-		return err
-	}
-	// Counting stored runs keeps the limit across restarts.
-	room := maxPerHour
-	for _, r := range runs {
-		if s.o.Now().Sub(r.Due) < time.Hour {
-			room -= r.Posted
-		}
-	}
-	// Nothing counts as seen, so that a later poll finds these items again.
-	if room <= 0 {
-		e.postpone = true
-		for _, st := range stories {
-			st.verdict, st.reason = overLimit, fmt.Sprintf("%d items an hour are posted; it waits", maxPerHour)
-		}
-		return nil
-	}
-	limit := min(room, maxPerPoll, d.MaxItems)
+	limit := min(maxPerPoll, d.MaxItems)
 	for n, st := range stories {
 		if n < limit {
 			st.verdict = posted
@@ -64,7 +39,6 @@ func (s *Service) chooseInstant(ctx context.Context, d spec, e *edition, stories
 		st.verdict, st.reason = overLimit, fmt.Sprintf("%d items a look are posted, the others named", limit)
 		e.surplus = append(e.surplus, st)
 	}
-	return nil
 }
 
 // fromSubscription is the Plan.Source of a conversation's subscription to a feed.

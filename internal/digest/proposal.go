@@ -252,7 +252,7 @@ func (s *Service) describePlan(d spec, titles []string) string {
 	lines = append(lines, "- posts to `"+strings.Join(d.Post, "`, `")+"`")
 	if d.isInstant() {
 		lines = append(lines,
-			fmt.Sprintf("- posts items as they come, at most %d at a time and %d an hour", maxPerPoll, maxPerHour))
+			fmt.Sprintf("- posts items as they come, at most %d at a time", maxPerPoll))
 	} else {
 		lines = append(lines,
 			"- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.nextRuns(s.o.Now(), shownRuns), ", "))

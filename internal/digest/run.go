@@ -145,8 +145,6 @@ func (s *Service) makeRun(ctx context.Context, d spec, due time.Time, manual boo
 		defer end()
 	case ended != nil:
 		return madeRun{run: run}, ended // cut off, not failed: the next start catches up
-	case e.postpone: // without a stored run the items stay new, and the next poll decides again
-		return madeRun{run: run}, nil
 	}
 	run.Ended = s.o.Now().UTC()
 	run.Note = strings.Join(slices.Concat(e.notes, e.faults), "; ")

@@ -424,7 +424,7 @@ func TestAddChannels(t *testing.T) {
 	}
 }
 
-// What is said of an hour's items counts stored runs; a look posts five, and what is too much for the hour waits.
+// A look posts five items and names the others; the first look of a digest posts none.
 func TestChooseInstant(t *testing.T) {
 	stories := func() (list []story) {
 		for n := range 8 {
@@ -433,45 +433,27 @@ func TestChooseInstant(t *testing.T) {
 		return list
 	}
 	for name, c := range map[string]struct {
-		runs            []store.Run
 		first           bool
 		maxItems        int
 		chosen, surplus int
-		postpone        bool
-	}{
-		"room":         {nil, false, 10, 5, 3, false},
-		"fewer wanted": {nil, false, 2, 2, 6, false},
-		"room for two": {[]store.Run{{Due: noon.Add(-time.Minute), Posted: 20}, {Due: noon.Add(-time.Hour + 1),
-			Posted: 8}}, false, 10, 2, 6, false},
-		"an hour ago":    {[]store.Run{{Due: noon.Add(-time.Hour), Posted: 30}}, false, 10, 5, 3, false},
-		"no room":        {[]store.Run{{Due: noon, Posted: 30}}, false, 10, 0, 0, true},
-		"the first look": {nil, true, 10, 0, 0, false},
-	} {
-		s, kept := onRecords()
-		kept.runs = c.runs
+	}{"room": {false, 10, 5, 3}, "fewer wanted": {false, 2, 2, 6}, "the first look": {true, 10, 0, 0}} {
 		e, list := &edition{firstRun: c.first}, stories()
-		if err := s.chooseInstant(t.Context(), spec{Plan: Plan{MaxItems: c.maxItems}}, e, list); err != nil {
-			t.Fatal(err)
+		(spec{Plan: Plan{MaxItems: c.maxItems}}).chooseInstant(e, list)
+		if len(e.chosen) != c.chosen || len(e.surplus) != c.surplus || e.markOnly != c.first {
+			t.Errorf("%s: %d are chosen, %d named", name, len(e.chosen), len(e.surplus))
 		}
-		if len(e.chosen) != c.chosen || len(e.surplus) != c.surplus || e.postpone != c.postpone || e.markOnly != c.first {
-			t.Errorf("%s: %d are chosen, %d named, %+v", name, len(e.chosen), len(e.surplus), e.postpone)
-		}
-		reason := list[7].verdict + ": " + list[7].reason
 		want := fmt.Sprintf("over the limit: %d items a look are posted, the others named", c.chosen)
-		if c.postpone {
-			want = "over the limit: 30 items an hour are posted; it waits"
-		} else if c.first {
+		if c.first {
 			want = "taken as known: it was there before the first look"
 		}
-		if reason != want {
-			t.Errorf("%s: the last one is %s, want %s", name, reason, want)
+		if got := list[7].verdict + ": " + list[7].reason; got != want {
+			t.Errorf("%s: the last one is %s, want %s", name, got, want)
 		}
 	}
-	s, _ := onRecords()
 	e := &edition{firstRun: true}
-	if err := s.chooseInstant(t.Context(), spec{Plan: Plan{Source: fromSubscription, MaxItems: 5}}, e,
-		stories()); err != nil || e.markOnly || len(e.chosen) != 5 {
-		t.Errorf("of a subscription: %+v, %v", e.chosen, err)
+	(spec{Plan: Plan{Source: fromSubscription, MaxItems: 5}}).chooseInstant(e, stories())
+	if e.markOnly || len(e.chosen) != 5 {
+		t.Errorf("of a subscription: %+v", e.chosen)
 	}
 }
 

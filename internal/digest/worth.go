@@ -44,7 +44,7 @@ func (s *Service) rankStories(ctx context.Context, d spec, e *edition) error {
 	}
 	if len(left) == 0 { // the usual case of a poll: nothing else has to be read
 		if d.quiet {
-			return s.chooseInstant(ctx, d, e, nil)
+			d.chooseInstant(e, nil)
 		}
 		return nil
 	}
@@ -74,7 +74,7 @@ func (s *Service) rankStories(ctx context.Context, d spec, e *edition) error {
 		e.keepNewest(d)
 	}
 	if d.quiet {
-		return s.chooseInstant(ctx, d, e, e.stories)
+		d.chooseInstant(e, e.stories)
 	}
 	e.lastShown, e.postedTitles = lastShownByFeed(runs), recentTitles(recent)
 	return nil

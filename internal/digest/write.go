@@ -120,7 +120,7 @@ func (s *Service) buildEdition(ctx context.Context, d spec) (*edition, error) {
 }
 
 // composeEmpty makes the draft of a run that has chosen nothing. A quiet digest never says that nothing is new: it is
-// polled every few minutes. What is postponed or only marked has chosen nothing either.
+// polled every few minutes. What is only marked has chosen nothing either.
 func (e *edition) composeEmpty(d spec) {
 	switch n := len(e.unworthy); {
 	case e.report.Text != "":

@@ -41,29 +41,6 @@ func (p *content) lines() (list []string) {
 	return list
 }
 
-// The head of a long post has whole topics, as near to the usual length as they come, and the rest follows below.
-func TestHeadLength(t *testing.T) {
-	for _, c := range []struct {
-		style  string
-		topics []int // their entries
-		want   int
-	}{
-		{Brief, nil, 3}, {Deep, nil, 3}, {Bullets, []int{12}, 5}, {Titles, []int{30}, 10},
-		{Topics, []int{4, 4, 4}, 4}, {Topics, []int{1, 3, 3, 5}, 4}, {Topics, []int{2, 4, 6}, 6}, {Topics, []int{10, 2},
-			10},
-		{Topics, []int{11, 2}, 5}, {Topics, []int{1, 8, 4}, 1}, {Topics, []int{3, 4, 5}, 3}, {Topics, []int{5, 7}, 5},
-		{Topics, []int{4, 2, 6}, 4},
-	} {
-		e := &edition{}
-		for _, n := range c.topics {
-			e.parts = append(e.parts, part{entries: make([]entryLine, n)})
-		}
-		if got := e.headLength(c.style); got != c.want {
-			t.Errorf("%s of %v: the head has %d entries, want %d", c.style, c.topics, got, c.want)
-		}
-	}
-}
-
 // Entries stand below their topics, also where a post begins in the middle of one.
 func TestRenderRows(t *testing.T) {
 	a, b := tale("A", "One", "First."), tale("B", "Two *2*", "Second. More.")
