@@ -44,7 +44,7 @@ type pause struct {
 // isOf reports whether a pause is of a digest, not of another one whose name it has.
 func (p pause) isOf(d spec) bool { return cmp.Or(p.Source, d.Source) == d.Source }
 
-// Load reads the digests made in chat or through the API, the pauses and the proposals. A digest that can no longer be
+// Load reads the digests made in chat or through the API, and the pauses. A digest that can no longer be
 // carried out is logged and left out. It is called after Configure.
 func (s *Service) Load(ctx context.Context) error {
 	return s.Reload(ctx)
@@ -52,7 +52,7 @@ func (s *Service) Load(ctx context.Context) error {
 
 // SharedKinds returns the kinds whose changes Reload takes up.
 func (*Service) SharedKinds() []string {
-	return []string{createdKind, pauseKind, proposalKind}
+	return []string{createdKind, pauseKind}
 }
 
 // Reload takes up what other processes have changed.
@@ -78,10 +78,6 @@ func (s *Service) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wishes, err := loadItems[proposal](ctx, s, proposalKind)
-	if err != nil {
-		return err
-	}
 	specs := map[string]spec{}
 	for name, raw := range made {
 		d, err := s.compileStored(name, raw)
@@ -94,11 +90,7 @@ func (s *Service) load(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A proposal that is being decided is still stored. Taken up again, it could be decided a second time.
-	for id := range s.deciding {
-		delete(wishes, id)
-	}
-	s.created, s.pauses, s.proposals = specs, paused, wishes
+	s.created, s.pauses = specs, paused
 	return nil
 }
 

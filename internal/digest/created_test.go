@@ -2,12 +2,10 @@ package digest_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -501,58 +499,6 @@ func handled(ctx context.Context, f feature.Feature, m chat.Message) (chat.Draft
 		return chat.Draft{}, false
 	}
 	return *d, true
-}
-
-// heldStore has a reload wait when it has read the proposals.
-type heldStore struct {
-	digest.Store
-	read, release chan struct{}
-}
-
-func (h heldStore) Items(ctx context.Context, kind string) (map[string]json.RawMessage, error) {
-	items, err := h.Store.Items(ctx, kind)
-	if kind == "digest wish" {
-		close(h.read)
-		<-h.release
-	}
-	return items, err
-}
-
-// A reload that has read a proposal does not bring it back when it is decided meanwhile.
-func TestProposal_DecidedDuringAReload_StaysDecided(t *testing.T) {
-	b := service(t, digest.Plan{Feeds: from(a)})
-	b.feeds[a] = []feed.Item{story(1)}
-	held := heldStore{b.db, make(chan struct{}), make(chan struct{})}
-	b.options.Store = held
-	b.Service = digest.New(b.options)
-	asked, err := b.propose(t, anna, weekdays)
-	if err != nil {
-		t.Fatal(err)
-	}
-	no := presses(anna, asked.Buttons[1].Value)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := b.Reload(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-	<-held.read
-	decided := make(chan string, 1)
-	wg.Go(func() { d, _ := handled(t.Context(), b, no); decided <- d.Text })
-	// The decision waits for the reload, or is done: both are right.
-	select {
-	case first := <-decided:
-		decided <- first
-	case <-time.After(200 * time.Millisecond):
-	}
-	close(held.release)
-	wg.Wait()
-	if first := <-decided; !strings.Contains(first, "is not created") {
-		t.Fatalf("the first decision: %s", first)
-	}
-	if again := b.answer(t, no); !strings.Contains(again, "was decided or has expired") {
-		t.Errorf("a second decision after the reload: %s", again)
-	}
 }
 
 // neverReady is a delivery that has not begun when the bot is stopped.

@@ -183,9 +183,7 @@ type Service struct {
 	configured map[string]spec
 	created    map[string]spec
 	pauses     map[string]pause
-	proposals  map[string]proposal
-	events     map[string]int  // about how many wait, by digest
-	deciding   map[string]bool // proposals that are being decided, and no longer among the open ones
+	events     map[string]int // about how many wait, by digest
 }
 
 // Ended returns the runs since the process began, by whether the digest could be made.
@@ -209,9 +207,7 @@ func New(o Options) *Service {
 		configured: map[string]spec{},
 		created:    map[string]spec{},
 		pauses:     map[string]pause{},
-		proposals:  map[string]proposal{},
 		events:     map[string]int{},
-		deciding:   map[string]bool{},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feed"
+	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
@@ -124,37 +125,23 @@ func (s *Service) freeName(name string) string {
 
 // saveProposal stores a proposal, and deletes the expired ones.
 func (s *Service) saveProposal(ctx context.Context, w proposal) error {
-	s.reloading.RLock()
-	defer s.reloading.RUnlock()
-	s.mu.Lock()
-	var old []string
-	for id, other := range s.proposals {
-		if w.At.Sub(other.At) > proposalLifetime {
-			old = append(old, id)
-			delete(s.proposals, id)
+	open, err := loadItems[proposal](ctx, s, proposalKind)
+	if err != nil {
+		return err
+	}
+	for id, other := range open {
+		if w.At.Sub(other.At) <= proposalLifetime {
+			continue
 		}
-	}
-	full := len(s.proposals) >= maxProposals
-	if !full {
-		s.proposals[w.ID] = w
-	}
-	s.mu.Unlock()
-	// The store is used without the lock: a write may wait for the disk.
-	for _, id := range old {
+		delete(open, id)
 		if err := s.deleteItem(ctx, proposalKind, id); err != nil {
 			s.o.Log.Error("expired proposal not deleted", "proposal", id, "error", err)
 		}
 	}
-	if full {
+	if len(open) >= maxProposals {
 		return BadPlan{errors.New("too many digests wait for confirmation")}
 	}
-	err := s.saveItem(ctx, proposalKind, w.ID, w)
-	if err != nil { // nobody is shown it, so no yes may be about it
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.proposals, w.ID)
-	}
-	return err
+	return s.saveItem(ctx, proposalKind, w.ID, w)
 }
 
 // resolveFeed returns the address and the title of the feed that an address or words name. Its errors are for the
@@ -306,10 +293,12 @@ func (s *Service) proposalFor(m chat.Message) (proposal, bool) {
 	if parseYesNo(m) == "" {
 		return proposal{}, false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	all, err := loadItems[proposal](context.Background(), s, proposalKind) // the store has deadlines of its own
+	if err != nil {
+		s.o.Log.Error("open proposals of digests not read", "error", err)
+	}
 	var open []proposal
-	for _, w := range s.proposals {
+	for _, w := range all {
 		if w.From == m.Conversation && s.o.Now().Sub(w.At) <= proposalLifetime && (spec{Plan: w.Plan}).canBeManaged(m) {
 			open = append(open, w)
 		}
@@ -356,11 +345,12 @@ func (s *Service) handle(ctx context.Context, m chat.Message) (d chat.Draft, ok 
 		return s.decideProposal(ctx, w, parseYesNo(m) == pressYes, m), true
 	}
 	what, id := m.Press()
-	s.mu.Lock()
-	w, ok := s.proposals[id]
-	s.mu.Unlock()
+	w, ok, err := loadItem[proposal](ctx, s, proposalKind, id, "the proposal")
 	// The buttons stay in the channel, where everybody can press them, also after the proposal has expired.
 	switch {
+	case err != nil:
+		s.o.Log.Error("proposal of a digest not read", "proposal", id, "error", err)
+		return refusalDraft("I could not read that plan. Please try again. The reason is in the bot's log."), true
 	case !ok || s.o.Now().Sub(w.At) > proposalLifetime:
 		return refusalDraft("This plan was decided or has expired. Please ask for it again."), true
 	case !(spec{Plan: w.Plan}).canBeManaged(m):
@@ -376,26 +366,11 @@ func refusalDraft(text string) chat.Draft {
 
 // decideProposal makes the proposed digest, or drops the proposal. Where that fails the proposal stays open.
 func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m chat.Message) chat.Draft {
-	// The proposal is removed first, so that of two decisions at a time only one counts.
-	s.mu.Lock()
-	_, open := s.proposals[w.ID]
-	delete(s.proposals, w.ID)
-	if open {
-		s.deciding[w.ID] = true // it is stored as yet
-	}
-	s.mu.Unlock()
-	if !open {
-		return refusalDraft("Somebody has just decided this.")
-	}
 	text, shown, err := s.applyDecision(ctx, w, yes, m)
-	s.mu.Lock()
-	delete(s.deciding, w.ID)
-	if err != nil {
-		s.proposals[w.ID] = w // as the store has it
-	}
-	s.mu.Unlock()
 	var bad BadPlan
 	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return refusalDraft("Somebody has just decided this.")
 	case errors.As(err, &bad) || errors.Is(err, ErrExists):
 		return refusalDraft("I could not create the digest: " + err.Error() + ".")
 	case err != nil:
@@ -417,15 +392,15 @@ func (s *Service) applyDecision(ctx context.Context, w proposal, yes bool,
 	m chat.Message) (text, shown string, err error) {
 	if !yes {
 		return "The digest `" + w.Plan.Name + "` is not created.", "**The digest `" + w.Plan.Name + "`** was rejected.",
-			s.deleteProposal(ctx, w.ID)
+			s.o.Store.DeleteItem(ctx, proposalKind, w.ID)
 	}
 	info, err := s.Create(ctx, w.Plan)
 	if err != nil {
 		return "", "", err
 	}
 	// After the digest was created: a crash in between leaves the proposal open, and a second yes is refused because
-	// the name is taken. The other way round the digest would be lost.
-	if err := s.deleteProposal(ctx, w.ID); err != nil {
+	// the name is taken, as is one at the same time. The other way round the digest would be lost.
+	if err := s.deleteItem(ctx, proposalKind, w.ID); err != nil {
 		s.o.Log.Error("proposal of a digest that was made not deleted", "proposal", w.ID, "error", err)
 	}
 	text = "The digest `" + info.Name + "` is created."
@@ -435,17 +410,4 @@ func (s *Service) applyDecision(ctx context.Context, w proposal, yes bool,
 	text += " `/raven digest list` shows it; `pause`, `edit` and `remove` change it."
 	return text, "**The digest `" + w.Plan.Name + "`**, confirmed by " + escape(cmp.Or(m.Author.Name, "somebody")) +
 		"\n\n" + w.Summary, nil
-}
-
-// deleteProposal deletes a proposal that was decided.
-func (s *Service) deleteProposal(ctx context.Context, id string) error {
-	// What a reload has read before the deletion still has the proposal. It must not be taken up when the proposal is no
-	// longer among those that are being decided.
-	s.reloading.RLock()
-	defer s.reloading.RUnlock()
-	err := s.deleteItem(ctx, proposalKind, id)
-	s.mu.Lock()
-	delete(s.deciding, id)
-	s.mu.Unlock()
-	return err
 }

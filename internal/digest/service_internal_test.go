@@ -142,7 +142,7 @@ func (e *everywhere) Interject(_ context.Context, _ chat.Address, d chat.Draft, 
 
 // Two hundred proposals are open at a time, each for an hour; those that have expired make room.
 func TestPropose_ManyAreOpen(t *testing.T) {
-	s, kept := onRecords()
+	s, _ := onRecords()
 	on, now := &everywhere{}, noon
 	s.o.Platforms, s.o.Delivery = on, on
 	s.o.Now = func() time.Time { return now }
@@ -160,7 +160,14 @@ func TestPropose_ManyAreOpen(t *testing.T) {
 	if err := propose(); !errors.As(err, new(BadPlan)) || !strings.Contains(err.Error(), "too many digests wait") {
 		t.Errorf("one more: %v", err)
 	}
-	for _, w := range s.proposals {
+	stored := func() map[string]proposal {
+		all, err := loadItems[proposal](t.Context(), s, proposalKind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	for _, w := range stored() {
 		if w.Plan.By.Admin || w.Plan.MaxTokens != 30_000 || w.Plan.Name != "say-hello-to-all" || !slices.Equal(w.Plan.Post,
 			[]string{"web:/general"}) {
 			t.Errorf("proposed is %+v", w.Plan)
@@ -180,7 +187,7 @@ func TestPropose_ManyAreOpen(t *testing.T) {
 		t.Error("a yes is about what has expired")
 	}
 	id := ""
-	for id = range s.proposals {
+	for id = range stored() {
 		break
 	}
 	press := yes
@@ -188,8 +195,8 @@ func TestPropose_ManyAreOpen(t *testing.T) {
 	if d, ok := s.handle(t.Context(), press); !ok || !strings.Contains(d.Text, "decided or has expired") {
 		t.Errorf("the press is answered %+v", d)
 	}
-	if err := propose(); err != nil || len(s.proposals) != 1 || len(kept.kept[proposalKind]) != 1 {
-		t.Errorf("after that: %v, %d are open, %d stored", err, len(s.proposals), len(kept.kept[proposalKind]))
+	if err := propose(); err != nil || len(stored()) != 1 {
+		t.Errorf("after that: %v, %d are open", err, len(stored()))
 	}
 	if text := on.shown[len(on.shown)-1]; !strings.Contains(text.Text, "Only anna or an administrator") ||
 		text.Footer != "expires at 14:00 UTC" {
