@@ -71,5 +71,5 @@ func titleKey(title string) string {
 			key.WriteByte(' ')
 		}
 	}
-	return oneLine(key.String())
+	return text.OneLine(key.String())
 }

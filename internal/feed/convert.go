@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/mmcdole/gofeed"
 	ext "github.com/mmcdole/gofeed/extensions"
@@ -172,19 +171,7 @@ func isWebURL(link string) bool {
 
 // shortText returns s on one line, cut to maxField bytes.
 func shortText(s string) string {
-	return text.Cut(oneLine(s), maxField)
-}
-
-// oneLine collapses white space and removes control characters, which could steer a terminal or the direction of text.
-func oneLine(s string) string {
-	s = strings.Map(func(c rune) rune {
-		// Overrides of the direction of text could show another name than that of a file.
-		if unicode.IsControl(c) && !unicode.IsSpace(c) || c >= 0x202A && c <= 0x202E || c >= 0x2066 && c <= 0x2069 {
-			return -1
-		}
-		return c
-	}, s)
-	return strings.Join(strings.Fields(s), " ")
+	return text.Cut(text.OneLine(s), maxField)
 }
 
 // formatAuthors returns "Name (email)" of each person, without repeats.

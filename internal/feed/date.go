@@ -206,5 +206,5 @@ func foldDate(s string) string {
 			return -1
 		}
 		return r
-	}, norm.NFD.String(strings.ToLower(oneLine(s))))
+	}, norm.NFD.String(strings.ToLower(text.OneLine(s))))
 }

@@ -17,6 +17,8 @@ package feed
 import (
 	"errors"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // ErrNotFeed is wrapped by the error of Parse for a document that is not a feed.
@@ -74,10 +76,10 @@ type Enclosure struct {
 }
 
 // Heading returns the title as plain text on one line.
-func (f Feed) Heading() string { return oneLine(PlainText(f.Title)) }
+func (f Feed) Heading() string { return text.OneLine(PlainText(f.Title)) }
 
 // Heading returns the title as plain text on one line. It returns "" when the item has no title.
-func (i Item) Heading() string { return oneLine(PlainText(i.Title)) }
+func (i Item) Heading() string { return text.OneLine(PlainText(i.Title)) }
 
 // Text returns the item's content as plain text, or its summary when it has no content. It is made
 // at each call, which costs as much as reading the markup.

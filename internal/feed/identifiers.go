@@ -87,9 +87,9 @@ func agreesWith(a, b *groupEntry) bool {
 }
 
 // longSentences returns the first sentences of a text that are long enough to be of one item alone.
-func longSentences(text string) (list []string) {
-	for _, one := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(".!?\n。", r) }) {
-		if one = oneLine(one); len(one) >= minSentence {
+func longSentences(lead string) (list []string) {
+	for _, one := range strings.FieldsFunc(lead, func(r rune) bool { return strings.ContainsRune(".!?\n。", r) }) {
+		if one = text.OneLine(one); len(one) >= minSentence {
 			list = append(list, one)
 		}
 		if len(list) == maxLeadIDs {

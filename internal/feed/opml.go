@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 const (
@@ -106,7 +108,7 @@ func (o *opmlReader) handleStart(t xml.StartElement) error {
 		return fmt.Errorf("it has more than %d feeds", maxOutlines)
 	}
 	if tagStart().MatchString(title) {
-		title = oneLine(PlainText(title))
+		title = text.OneLine(PlainText(title))
 	}
 	path := slices.DeleteFunc(slices.Clone(o.folders), func(name string) bool { return name == "" })
 	o.list = append(o.list, Outline{

@@ -162,7 +162,7 @@ func pageTitle(page []byte) string {
 			return ""
 		case xhtml.StartTagToken:
 			if name, _ := z.TagName(); string(name) == "title" && z.Next() == xhtml.TextToken {
-				return oneLine(string(z.Text()))
+				return text.OneLine(string(z.Text()))
 			}
 		}
 	}
