@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 // Entry is an item among those of several feeds.
@@ -321,5 +323,6 @@ func (g *grouper) groups(n int) [][]Member {
 
 // isDistinctive reports whether a title identifies one story: "Weekly update" names many.
 func isDistinctive(title string) bool {
-	return len([]rune(title)) >= minTitleRunes || len(ideographPairs(title)) >= minTitleRunes/3
+	return len([]rune(title)) >= minTitleRunes || strings.IndexFunc(title, text.IsIdeograph) >= 0 &&
+		len([]rune(title)) > minTitleRunes/3
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"ravenbot/internal/text"
 )
@@ -93,9 +92,9 @@ func countTerms(title, lead []string) vector {
 			continue
 		}
 		if n < len(title) { // a headline says what a story is about; a lead adds context
-			counts[stem(word)] += titleWeight
+			counts[text.Singular(word)] += titleWeight
 		} else {
-			counts[stem(word)]++
+			counts[text.Singular(word)]++
 		}
 	}
 	v := make(vector, 0, len(counts))
@@ -106,61 +105,17 @@ func countTerms(title, lead []string) vector {
 	return v
 }
 
-// stem removes the endings in which two mentions of one thing most often differ. It serves
-// comparison only, of English words above all; package search has real stemmers.
-func stem(word string) string {
-	for _, ending := range []struct {
-		off, on   string
-		minLength int
-	}{{"ies", "y", 5}, {"ing", "", 6}, {"ed", "", 5}, {"es", "", 5}, {"s", "", 4}, {"e", "", 4}} {
-		if rest, ok := strings.CutSuffix(word, ending.off); ok && len(word) >= ending.minLength &&
-			!strings.HasSuffix(word, "ss") {
-			return rest + ending.on
-		}
-	}
-	return word
-}
-
-// firstWords returns up to n words in lower case. Where words are written without spaces, pairs of neighbouring
-// characters take their place.
-func firstWords(text string, n int) []string {
-	// A word and the space behind it take some six bytes, and seldom less than five: the list seldom has to grow, and is
-	// not made for 500 words where a teaser has 20.
-	words := make([]string, 0, min(n, len(text)/5+1))
-	for run := range strings.FieldsFuncSeq(strings.ToLower(text), isSeparator) {
-		// "Apple's" and "Apple" are one word.
-		run = strings.TrimSuffix(strings.TrimSuffix(strings.Trim(run, "'’.,"), "'s"), "’s")
-		if pairs := ideographPairs(run); len(pairs) > 0 {
-			words = append(words, pairs...)
-		} else if run != "" {
-			words = append(words, run)
-		}
-		if len(words) >= n {
-			return words[:n]
+// firstWords returns up to n words in lower case.
+func firstWords(from string, n int) []string {
+	// A word and the space behind it take some six bytes: the list seldom has to grow, and is not made for 500 words where
+	// a teaser has 20.
+	words := make([]string, 0, min(n, len(from)/5+1))
+	for word := range text.Terms(from) {
+		if words = append(words, strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "’s")); len(words) == n {
+			break
 		}
 	}
 	return words
-}
-
-// isSeparator reports whether a character separates words. Points and commas may be inside of numbers.
-func isSeparator(r rune) bool {
-	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '\'' && r != '’' && r != '.' &&
-		r != ','
-}
-
-// ideographPairs returns the pairs of neighbouring characters of scripts that are written without spaces.
-func ideographPairs(run string) (pairs []string) {
-	// Most words have none, and need not be copied.
-	if strings.IndexFunc(run, text.IsIdeograph) < 0 {
-		return nil
-	}
-	runes := []rune(run)
-	for i := 0; i+1 < len(runes); i++ {
-		if text.IsIdeograph(runes[i]) && text.IsIdeograph(runes[i+1]) {
-			pairs = append(pairs, string(runes[i:i+2]))
-		}
-	}
-	return pairs
 }
 
 // hashShingles returns the hashes of every three words in a row, ascending and without repeats.
@@ -234,7 +189,7 @@ func parseTitleNumbers(title string) (f titleNumbers) {
 		}
 	}
 	// Days and months separate the posts of a daily series.
-	for word := range strings.FieldsFuncSeq(strings.ToLower(title), isSeparator) {
+	for word := range text.Terms(title) {
 		if slices.Contains(dateWords, word) {
 			f.dates = append(f.dates, word)
 		}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ravenbot/internal/text"
 )
 
 // article is a text with what a reader would want to have been told of it.
@@ -85,17 +87,17 @@ func atLeast(t *testing.T, name string, reports []article) (chosen float64) {
 func rouge1(summary []string, gold string) float64 {
 	counts := map[string]int{}
 	var have, want, both float64
-	eachTerm(gold, func(word string) {
-		counts[singular(strings.ToLower(word))]++
+	for word := range text.Terms(gold) {
+		counts[text.Singular(word)]++
 		want++
-	})
-	eachTerm(strings.Join(summary, " "), func(word string) {
+	}
+	for word := range text.Terms(strings.Join(summary, " ")) {
 		have++
-		if word = singular(strings.ToLower(word)); counts[word] > 0 {
+		if word = text.Singular(word); counts[word] > 0 {
 			counts[word]--
 			both++
 		}
-	})
+	}
 	if both == 0 {
 		return 0
 	}

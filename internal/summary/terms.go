@@ -3,9 +3,6 @@ package summary
 import (
 	"math"
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"ravenbot/internal/text"
 )
@@ -35,20 +32,19 @@ func newSpace() *space { return &space{ids: map[string]int{}} }
 func (s *space) count(sentence string) bag {
 	var ids []int
 	words := 0
-	eachTerm(sentence, func(term string) {
+	for term := range text.Terms(sentence) {
 		words++
-		term = strings.ToLower(term)
 		if text.IsCommon(term) {
-			return
+			continue
 		}
-		term = singular(term)
+		term = text.Singular(term)
 		id, ok := s.ids[term]
 		if !ok {
 			id = len(s.ids)
 			s.ids[term] = id
 		}
 		ids = append(ids, id)
-	})
+	}
 	slices.Sort(ids)
 	b := bag{words: words}
 	for _, id := range ids {
@@ -97,58 +93,3 @@ func (b bag) weighted(weights []float64) vector {
 	}
 	return v
 }
-
-// singular takes off the endings that most often differ between two mentions of
-// one thing in English.
-func singular(word string) string {
-	word = strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "’s")
-	switch n := len(word); {
-	case n > 4 && strings.HasSuffix(word, "ies"):
-		return word[:n-3] + "y"
-	case n > 3 && strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss"):
-		return word[:n-1]
-	}
-	return word
-}
-
-// eachTerm yields words; where words are written without spaces, pairs of
-// neighbouring characters stand for them.
-func eachTerm(text string, yield func(string)) {
-	for len(text) > 0 {
-		start := strings.IndexFunc(text, isWordRune)
-		if start < 0 {
-			return
-		}
-		text = text[start:]
-		end := strings.IndexFunc(text, func(r rune) bool { return !isWordRune(r) && r != '\'' && r != '’' })
-		if end < 0 {
-			end = len(text)
-		}
-		eachPair(strings.TrimRight(text[:end], "'’"), yield)
-		text = text[end:]
-	}
-}
-
-func eachPair(run string, yield func(string)) {
-	from := 0 // start of what is not yielded yet
-	for at, r := range run {
-		if !text.IsIdeograph(r) {
-			continue
-		}
-		if from < at {
-			yield(run[from:at])
-		}
-		from = at + utf8.RuneLen(r)
-		if next, size := utf8.DecodeRuneInString(run[from:]); text.IsIdeograph(next) {
-			yield(run[at : from+size])
-		} else if before, _ := utf8.DecodeLastRuneInString(run[:at]); !text.IsIdeograph(before) {
-			yield(run[at:from])
-		}
-	}
-	if from < len(run) {
-		yield(run[from:])
-	}
-}
-
-// isWordRune reports whether a character may be part of a word.
-func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) }

@@ -1,6 +1,7 @@
 package text_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -142,6 +143,20 @@ func TestOneLine_EveryShortText_IsOneCleanLine(t *testing.T) {
 				strings.Count(clean, "\n") != strings.Count(s, "\n") || strings.Count(clean, "a") != strings.Count(s, "a") {
 				t.Fatalf("%q became %q", s, clean)
 			}
+		}
+	}
+}
+
+func TestTerms(t *testing.T) {
+	for s, want := range map[string]string{
+		"Don't stop, it's 3.9!": "don't|stop|it's|3|9",
+		"'Quoted' – words":      "quoted|words",
+		"北京大学 met":              "北京|京大|大学|met",
+		"a中b":                   "a|中|b",
+		"…":                     "",
+	} {
+		if got := strings.Join(slices.Collect(text.Terms(s)), "|"); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
 		}
 	}
 }

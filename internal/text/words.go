@@ -2,8 +2,10 @@ package text
 
 import (
 	"cmp"
+	"iter"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // common are English words that say nothing about a text. Other languages rely on weights that discount what is in
@@ -29,6 +31,55 @@ func IsCommon(word string) bool { return common[word] }
 func IsIdeograph(r rune) bool {
 	return r >= 0x0E00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao,
 		unicode.Khmer, unicode.Myanmar)
+}
+
+// Singular takes off the endings that most often differ between two mentions of one thing in English.
+func Singular(word string) string {
+	word = strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "’s")
+	switch n := len(word); {
+	case n > 4 && strings.HasSuffix(word, "ies"):
+		return word[:n-3] + "y"
+	case n > 3 && strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss"):
+		return word[:n-1]
+	}
+	return word
+}
+
+// Terms returns the words of a text in lower case. Where words are written without spaces, pairs of neighbouring
+// characters stand for them.
+func Terms(s string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for run := range strings.FieldsFuncSeq(strings.ToLower(s), isNoWordRune) {
+			run = strings.Trim(run, "'’")
+			from := 0 // start of what is not yielded yet
+			for at, r := range run {
+				if !IsIdeograph(r) {
+					continue
+				}
+				if from < at && !yield(run[from:at]) {
+					return
+				}
+				from = at + utf8.RuneLen(r)
+				next, size := utf8.DecodeRuneInString(run[from:])
+				before, _ := utf8.DecodeLastRuneInString(run[:at])
+				if IsIdeograph(next) {
+					if !yield(run[at : from+size]) {
+						return
+					}
+				} else if !IsIdeograph(before) && !yield(run[at:from]) {
+					return
+				}
+			}
+			if from < len(run) && !yield(run[from:]) {
+				return
+			}
+		}
+	}
+}
+
+// isNoWordRune reports whether a character is no part of a word.
+func isNoWordRune(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '\'' && r != '’'
 }
 
 // Vector is a list of weighted terms, ascending by term.
