@@ -297,3 +297,28 @@ func TestAnItemIsKnownAgainUnderAnotherName(t *testing.T) {
 		t.Errorf("the edited one is %q, the new report %q", got[edited.Link], got[again.Link])
 	}
 }
+
+// An item that is dated in the future is not fresher than what came today, and shows no date; one that names its feed of
+// origin is of that source.
+func TestRun_FutureDatesAndOrigins(t *testing.T) {
+	b := service(t, digest.Plan{Feeds: from(a), MaxItems: 2})
+	b.feeds[a] = nil
+	b.run(t, b.now)
+	b.now = b.now.Add(24 * time.Hour)
+	ahead, today, soon := topical(1, "The harbour gets a crane", "It is tall."), topical(2, "The library opens at night", "Books."),
+		topical(3, "The trains are full again", "Six a week.")
+	ahead.Published, today.Published, soon.Published = b.now.AddDate(100, 0, 0), b.now.Add(-time.Hour), b.now.Add(time.Hour)
+	today.Origin = "Town Library"
+	b.feeds[a] = []feed.Item{ahead, today, soon}
+	p := b.preview(t)
+	if diff := cmp.Diff([]string{"3", "2"}, urls(p.Draft)); diff != "" {
+		t.Fatalf("entries (-want +got):\n%s", diff)
+	}
+	if got := p.Draft.Cards[1].Source; got != "Town Library" {
+		t.Errorf("the source is %q", got)
+	}
+	b.feeds[a] = []feed.Item{ahead}
+	if got := b.preview(t).Draft.Cards[0].Time; !got.IsZero() {
+		t.Errorf("the date is %v", got)
+	}
+}

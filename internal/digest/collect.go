@@ -22,6 +22,9 @@ import (
 // has its own, which begins with it, and the run has one.
 const fetchAtOnce = 4
 
+// maxAhead is how far in the future an item may be dated: clocks of servers are wrong, and some leave out their zone.
+const maxAhead = 24 * time.Hour
+
 // lookBack is how many runs are searched for a successful one, where no item was ever seen.
 const lookBack = 20
 
@@ -373,7 +376,12 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 		e.readFeeds = append(e.readFeeds, f.URL)
 		source := cmp.Or(results[n].Feed.Heading(), host(f.URL))
 		for _, it := range results[n].Items {
-			e.items = append(e.items, &item{Item: it, source: source, feed: f, id: itemID(f.URL, it), listed: true})
+			// A date that is still to come says nothing of when the item was published.
+			if it.Time().Sub(s.o.Now()) > maxAhead {
+				it.Published, it.Updated = time.Time{}, time.Time{}
+			}
+			e.items = append(e.items,
+				&item{Item: it, source: cmp.Or(it.Origin, source), feed: f, id: itemID(f.URL, it), listed: true})
 		}
 	}
 	// Channels and webhooks may have something to tell without any feed.

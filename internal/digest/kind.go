@@ -257,8 +257,7 @@ func isShortVideo(i *item) bool {
 
 // isDiscussion reports whether an item begins a thread of a forum, or asks readers something.
 func isDiscussion(i *item) bool {
-	return talkTitle().MatchString(i.label()) || talkPath().MatchString(i.path()) ||
-		strings.Contains(i.Summary+i.Content, "submitted by") && strings.Contains(i.Summary+i.Content, "/u")
+	return talkTitle().MatchString(i.label()) || talkPath().MatchString(i.path())
 }
 
 // Limits of items that say next to nothing, in words.

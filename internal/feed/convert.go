@@ -54,9 +54,10 @@ func convertItem(in *gofeed.Item) Item {
 	item := Item{
 		Title:      sanitizeHTML(escapeLoneTags(cmp.Or(in.Title, extensionText(in.Extensions, "media", "title")))),
 		Link:       safeLink(cmp.Or(in.Link, atomLink(in.Extensions))),
-		Summary:    sanitizeHTML(in.Description),
-		Content:    sanitizeHTML(in.Content),
+		Summary:    sanitizeHTML(redditLinks().ReplaceAllString(in.Description, "")),
+		Content:    sanitizeHTML(redditLinks().ReplaceAllString(in.Content, "")),
 		Author:     formatAuthors(in.Authors),
+		Origin:     shortText(PlainText(in.Custom[originField])),
 		Published:  firstDate(in.Published, extensionText(in.Extensions, "dcterms", "issued")),
 		Updated:    firstDate(in.Updated, extensionText(in.Extensions, "dcterms", "modified")),
 		Categories: cleanCategories(append(in.Categories, extensionCategories(in.Extensions)...)),
@@ -88,6 +89,9 @@ func convertItem(in *gofeed.Item) Item {
 	}
 	return item
 }
+
+// redditLinks matches what Reddit writes below each post: its author, and links to the post (seen 2026-11).
+var redditLinks = text.Pattern(`(?s)(?:&#32;|\s)*submitted by(?:&#32;|\s)*<a href="[^"]*/user/.{0,600}>\[comments\]</a>(?:\s*</span>)?`)
 
 // atomLink returns the address of an atom:link in an RSS item that leads to the item itself, or "".
 func atomLink(all ext.Extensions) string {

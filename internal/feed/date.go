@@ -14,7 +14,7 @@ import (
 
 var (
 	// clockPattern matches a time of day, clockZone what may stand behind it: "+0100", "GMT+2", "EST".
-	clockPattern = text.Pattern(`(下午|午後|오후)?\s*(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*(?:([ap])\.?m\b\.?)?`)
+	clockPattern = text.Pattern(`(下午|午後|오후)?\s*(\d{1,2})[:h](\d{2})(?::(\d{2})(?:[.,]\d+)?)?\s*(?:([ap])\.?m\b\.?)?`)
 	clockZone    = text.Pattern(`^\s*\(?([a-z]{1,5})?\)?\s*(?:([+-])\s?(\d{1,2}):?(\d{2})?(?:\D|$))?`)
 	// compactDate matches "20261127" and "20261127T100000Z".
 	compactDate = text.Pattern(`^(\d{4})(\d{2})(\d{2})(?:[t ]?(\d{2})(\d{2})(\d{2})?)?`)

@@ -64,7 +64,9 @@ type Item struct {
 	Updated    time.Time   `json:"updated,omitzero"`
 	Categories []string    `json:"categories"`
 	Enclosures []Enclosure `json:"enclosures"`
-	// Source is the heading of the item's feed.
+	// Origin is the heading of the feed that the item was first in, if this one says so, as planets do.
+	Origin string `json:"source,omitempty"`
+	// Source is Origin, or else the heading of the item's feed.
 	Source string `json:"-"`
 }
 

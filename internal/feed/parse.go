@@ -100,7 +100,8 @@ func parseXML(text []byte, base *url.URL) (Document, error) {
 // newParser returns a gofeed parser that does not scan item contents for images; media.go does that.
 func newParser() *gofeed.Parser {
 	p := gofeed.NewParser()
-	p.RSSTranslator = &gofeed.DefaultRSSTranslator{DisableContentImageScan: true}
+	p.RSSTranslator = translator{&gofeed.DefaultRSSTranslator{DisableContentImageScan: true}}
+	p.AtomTranslator = translator{&gofeed.DefaultAtomTranslator{}}
 	return p
 }
 

@@ -186,6 +186,6 @@ func excerptHTML(fragment string, limit int) string {
 func (d *Document) setSource() {
 	source := d.Feed.Heading()
 	for i := range d.Items {
-		d.Items[i].Source = source
+		d.Items[i].Source = cmp.Or(d.Items[i].Origin, source)
 	}
 }

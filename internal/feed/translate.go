@@ -1,0 +1,66 @@
+package feed
+
+import (
+	"strings"
+
+	"github.com/mmcdole/gofeed"
+	"github.com/mmcdole/gofeed/atom"
+	gorss "github.com/mmcdole/gofeed/rss"
+)
+
+// originField is where translator leaves the title of the feed that an item was first in.
+const originField = "origin"
+
+// translator adds what gofeed's translators leave out: the feed that an item was first in, and of several pages of an
+// Atom entry the one that fits the feed.
+type translator struct{ gofeed.Translator }
+
+// Translate implements gofeed.Translator.
+func (t translator) Translate(in any) (*gofeed.Feed, error) {
+	out, err := t.Translator.Translate(in)
+	if err != nil {
+		return out, err
+	}
+	for n, item := range out.Items {
+		switch f := in.(type) {
+		case *atom.Feed:
+			if e := f.Entries[n]; e.Source != nil {
+				item.Custom = map[string]string{originField: e.Source.Title}
+			}
+			if page := choosePage(f.Entries[n].Links, f.Language); page != "" {
+				item.Link = page
+			}
+		case *gorss.Feed:
+			if source := f.Items[n].Source; source != nil {
+				item.Custom = map[string]string{originField: source.Title}
+			}
+		}
+	}
+	return out, nil
+}
+
+// choosePage returns the address of an entry's page in the language of its feed: not of another form of it, such as a
+// PDF, or of a translation, unless there is no other.
+func choosePage(links []*atom.Link, language string) (address string) {
+	best := -1
+	for _, l := range links {
+		if l.Rel != "" && l.Rel != "alternate" {
+			continue
+		}
+		rank := 0
+		if l.Type == "" || strings.Contains(l.Type, "html") {
+			rank = 3
+		}
+		main, _, _ := strings.Cut(language, "-")
+		own, _, _ := strings.Cut(l.Hreflang, "-")
+		if strings.EqualFold(own, main) {
+			rank += 2
+		} else if own == "" || main == "" {
+			rank++
+		}
+		if rank > best {
+			best, address = rank, l.Href
+		}
+	}
+	return address
+}
