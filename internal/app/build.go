@@ -447,7 +447,7 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 	})
 	p.loop.LastDue = a.digests.LastDue
 	a.registry.Add(native(a.digests.Tools(a.platforms.CanPost)))
-	return errors.Join(a.digests.Configure(digest.Plans(a.conf())), a.digests.Load(ctx))
+	return errors.Join(a.digests.Configure(digest.Plans(a.conf())), a.digests.Reload(ctx))
 }
 
 // digestSettings are what is set for digests.

@@ -90,7 +90,7 @@ func (w *world) runPictures(places ...string) *bot {
 	})
 	digest := func(style string) map[string]any {
 		return map[string]any{"schedule": "0 8 * * *", "feeds": feeds, "post": places, "style": style,
-			"why": true, "maxItems": 6}
+			"maxItems": 6}
 	}
 	settings := w.base()
 	settings["egress"] = map[string]any{"allowPrivateHosts": []string{"127.0.0.1"}}

@@ -529,8 +529,6 @@ type Digest struct {
 	Ping []string `json:"ping"`
 	// Tags of its posts in forums of Discord, by their names. Other places have no tags.
 	Tags []string `json:"tags"`
-	// Whether entries say why they were chosen.
-	Why bool `json:"why"`
 	// Whether items that call themselves advertisements are posted too.
 	Adverts bool `json:"adverts"`
 	// How kinds of items count that are seldom news.

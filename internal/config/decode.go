@@ -217,7 +217,7 @@ func (d *decoder) addUnknownKey(n *node, m member, t reflect.Type) {
 }
 
 // retiredKeys are the keys of earlier versions, which are no faults: a configuration that has them still loads.
-var retiredKeys = map[reflect.Type][]string{reflect.TypeFor[Digest](): {"template"}}
+var retiredKeys = map[reflect.Type][]string{reflect.TypeFor[Digest](): {"template", "why"}}
 
 // decodeMap reads the members of an object into a new map, each over the defaults of its type. One without a name is
 // left out with a fault.

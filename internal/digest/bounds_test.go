@@ -16,7 +16,6 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/feed"
-	"ravenbot/internal/store"
 )
 
 func TestSlug_IsMadeOfWholeWordsAsLongAsTheyFit(t *testing.T) {
@@ -235,29 +234,6 @@ func TestLastVerdicts_AreBounded(t *testing.T) {
 		if err != nil || !ok || len(v.Items) != 200 || v.More != more || v.Items[0].Verdict != "posted" {
 			t.Errorf("of %d items %d verdicts are kept, %d more, %t, %v", n, len(v.Items), v.More, ok, err)
 		}
-	}
-}
-
-// What people liked says so in the post, and what they did not like does not.
-func TestWhy_SaysWhatIsLiked(t *testing.T) {
-	b := service(t, digest.Plan{Feeds: from(a, b2), Why: true})
-	b.feeds[a], b.feeds[b2] = distinct(1), nil
-	b.run(t, b.now)
-	for n := range 4 {
-		f := store.Feedback{Turn: b.sent[0].Turn, User: fmt.Sprint(n), Good: true, At: b.now}
-		if err := b.db.SaveFeedback(t.Context(), f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b.now = b.now.Add(24 * time.Hour)
-	b.feeds[a] = append(b.feeds[a], topical(8, "The harbour gets a crane", "It is tall."))
-	b.feeds[b2] = []feed.Item{topical(9, "Library opens on Sundays", "Books may be borrowed.")}
-	why := map[string]string{}
-	for _, c := range b.preview(t).Draft.Cards {
-		why[strings.TrimPrefix(c.URL, "https://example.org/")] = c.Why
-	}
-	if diff := cmp.Diff(map[string]string{"8": "liked here", "9": "new in its feed"}, why); diff != "" {
-		t.Errorf("why (-want +got):\n%s", diff)
 	}
 }
 

@@ -55,7 +55,6 @@ func FromEntry(name string, d config.Digest) Plan {
 		Filters:   d.Filters,
 		Ping:      d.Ping,
 		Tags:      d.Tags,
-		Why:       d.Why,
 		Adverts:   d.Adverts,
 		Kinds:     kindsOf(d.Kinds),
 	}

@@ -41,21 +41,13 @@ type pause struct {
 	Source string `json:"source,omitempty"`
 }
 
-// isOf reports whether a pause is of a digest, not of another one whose name it has.
-func (p pause) isOf(d spec) bool { return cmp.Or(p.Source, d.Source) == d.Source }
-
-// Load reads the digests made in chat or through the API, and the pauses. A digest that can no longer be
-// carried out is logged and left out. It is called after Configure.
-func (s *Service) Load(ctx context.Context) error {
-	return s.Reload(ctx)
-}
-
 // SharedKinds returns the kinds whose changes Reload takes up.
 func (*Service) SharedKinds() []string {
 	return []string{createdKind, pauseKind}
 }
 
-// Reload takes up what other processes have changed.
+// Reload reads the digests made in chat or through the API, and the pauses. A digest that can no longer be carried out is
+// logged and left out.
 func (s *Service) Reload(ctx context.Context) error {
 	if err := s.load(ctx); err != nil {
 		return err

@@ -122,7 +122,7 @@ func TestPause_IsStored(t *testing.T) {
 	if err != nil || !i.Paused || i.Next != nil {
 		t.Errorf("told is %+v, %v", i, err)
 	}
-	if err := s.Load(t.Context()); err != nil || !s.pauses["news"].Paused {
+	if err := s.Reload(t.Context()); err != nil || !s.pauses["news"].Paused {
 		t.Errorf("after it is read again: %+v, %v", s.pauses, err)
 	}
 	if err := s.Remove(t.Context(), "news"); err != nil || len(kept.kept[pauseKind]) != 0 || len(s.pauses) != 0 ||
@@ -138,11 +138,11 @@ func TestPause_IsStored(t *testing.T) {
 func TestLoad_WhatCannotBeCarriedOut(t *testing.T) {
 	s, kept := onCreated(t)
 	kept.kept[createdKind]["old"] = json.RawMessage(`{"name":"old","schedule":"at will"}`)
-	if err := s.Load(t.Context()); err != nil || len(s.created) != 1 {
+	if err := s.Reload(t.Context()); err != nil || len(s.created) != 1 {
 		t.Errorf("%d digests, %v", len(s.created), err)
 	}
 	kept.kept[createdKind]["old"] = json.RawMessage(`{`)
-	if err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), `read digest "old"`) ||
+	if err := s.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), `read digest "old"`) ||
 		len(s.created) != 1 {
 		t.Errorf("%d digests, %v", len(s.created), err)
 	}

@@ -251,7 +251,7 @@ func (s *Service) findLocked(name string) (spec, bool) {
 	if !ok {
 		d, ok = s.created[name]
 	}
-	d.Paused = s.pauses[name].Paused && s.pauses[name].isOf(d)
+	d.Paused = s.pauses[name].Paused && d.has(s.pauses[name].Source)
 	return d, ok
 }
 
@@ -307,7 +307,7 @@ func (s *Service) LastDue(name string) (time.Time, bool) {
 	s.mu.Lock()
 	d, _ := s.findLocked(name)
 	since := d.At
-	if p := s.pauses[name]; p.isOf(d) && p.Since.After(since) {
+	if p := s.pauses[name]; d.has(p.Source) && p.Since.After(since) {
 		since = p.Since
 	}
 	s.mu.Unlock()

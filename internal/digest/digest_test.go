@@ -184,7 +184,7 @@ func (b *bench) Deliver(posts []store.Post) func(context.Context) []store.Outcom
 func (b *bench) restart(t *testing.T, plans ...digest.Plan) {
 	t.Helper()
 	b.Service = digest.New(b.options)
-	if err := errors.Join(b.Configure(plans), b.Load(t.Context())); err != nil {
+	if err := errors.Join(b.Configure(plans), b.Reload(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -227,7 +227,7 @@ func TestRequests_StoreFailsAnywhere_AreErrors(t *testing.T) {
 	}
 	ctx := t.Context()
 	requests := map[string]func(b *bench) error{
-		"load":        func(b *bench) error { return b.Load(ctx) },
+		"load":        func(b *bench) error { return b.Reload(ctx) },
 		"create":      func(b *bench) error { p := byAPI; p.Name = "other"; _, err := b.Create(ctx, p); return err },
 		"list":        func(b *bench) error { _, err := b.List(ctx); return err },
 		"get":         func(b *bench) error { _, err := b.Get(ctx, "made"); return err },

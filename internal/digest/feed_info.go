@@ -71,8 +71,8 @@ func (s *Service) addFetchState(ctx context.Context, url string, i *FeedInfo) er
 	if !state.FetchedAt.IsZero() {
 		i.LastFetch = &state.FetchedAt
 	}
-	if since, times := state.Failing(); times > 0 {
-		i.FailingSince, i.Failure = &since, state.LastFailure
+	if state.Failures > 0 {
+		i.FailingSince, i.Failure = &state.FailingSince, state.LastFailure
 	}
 	// The latest of the reasons to wait decides.
 	for _, until := range []*time.Time{&state.NextAllowed, &state.FreshUntil, &state.TryAgain} {

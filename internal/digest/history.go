@@ -145,7 +145,7 @@ func (s *Service) pastRuns(ctx context.Context, d spec) ([]pastRun, error) {
 		if err := json.Unmarshal(raw, &p); err != nil {
 			return nil, fmt.Errorf("read what digest %s posted at %s: %w", d.Name, key, err)
 		}
-		if p.Version == pastVersion && succeeded[p.Due] && cmp.Or(p.Source, d.Source) == d.Source {
+		if p.Version == pastVersion && succeeded[p.Due] && d.has(p.Source) {
 			list = append(list, p)
 		}
 	}
@@ -196,11 +196,6 @@ func newRunVerdicts(due time.Time, all []Verdict) RunVerdicts {
 		x.Items[i].Title = shorten(x.Items[i].Title, 160)
 	}
 	return x
-}
-
-// loadVerdicts returns the verdicts of the last run of a digest, or false where there are none.
-func (s *Service) loadVerdicts(ctx context.Context, name string) (RunVerdicts, bool, error) {
-	return loadItem[RunVerdicts](ctx, s, verdictKind, name, "the verdicts of digest")
 }
 
 // feedItem returns an entry in the form of a feed's item, to compare it with newer ones.

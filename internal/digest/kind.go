@@ -59,7 +59,9 @@ var itemKinds = []itemKind{
 		return roundupTitle().MatchString(i.label()) || isLinkList(i.Content)
 	}},
 	{kindTrial, "prerelease", "prereleases", func(i *item) bool { return trialTitle().MatchString(i.label()) }},
-	{kindTalk, "thread", "threads", isDiscussion},
+	{kindTalk, "thread", "threads", func(i *item) bool {
+		return talkTitle().MatchString(i.label()) || talkPath().MatchString(i.path())
+	}},
 	{kindRoutine, "routine item", "routine items", func(i *item) bool { return routineTitle().MatchString(i.label()) }},
 	{kindGreeting, "greeting", "greetings", isGreeting},
 }
@@ -253,11 +255,6 @@ func (i *item) path() string {
 func isShortVideo(i *item) bool {
 	title := i.label()
 	return shortsTag().MatchString(title) || shortsPath().MatchString(i.path()) || len(hashtag().FindAllString(title, 3)) == 3
-}
-
-// isDiscussion reports whether an item begins a thread of a forum, or asks readers something.
-func isDiscussion(i *item) bool {
-	return talkTitle().MatchString(i.label()) || talkPath().MatchString(i.path())
 }
 
 // Limits of items that say next to nothing, in words.

@@ -161,7 +161,7 @@ func TestAddFeeds_AnotherReplicaChangesTheDigest_CountsEachFeedOnce(t *testing.T
 		t.Fatal(err)
 	}
 	other := digest.New(b.options)
-	if err := other.Load(t.Context()); err != nil {
+	if err := other.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	racing.other = func() {

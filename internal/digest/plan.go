@@ -58,7 +58,6 @@ type Plan struct {
 	Filters   []string `json:"filters,omitempty"`
 	Ping      []string `json:"ping,omitempty"`    // who is notified of a post: role:ID or user:ID
 	Tags      []string `json:"tags,omitempty"`    // of a post in a forum
-	Why       bool     `json:"why,omitempty"`     // entries say why they were chosen
 	Adverts   bool     `json:"adverts,omitempty"` // advertisements are posted, too
 	// Kinds are how kinds of items are treated that are seldom news: drop, low or normal. Those not named are low.
 	Kinds map[string]string `json:"kinds,omitempty"`
@@ -162,8 +161,9 @@ type spec struct {
 // isInstant reports whether a digest posts items as they come, and so is polled instead of due.
 func (d spec) isInstant() bool { return d.Schedule == OnNew }
 
-// isTask reports whether a digest is a task for an agent.
-func (d spec) isTask() bool { return d.Plan.isTask() }
+// has reports whether a record with a source is of this digest, not of one made in chat or by the configuration that had
+// its name: whoever has the address of that one must not read the operator's posts.
+func (d spec) has(source string) bool { return cmp.Or(source, d.Source) == d.Source }
 
 // isTask reports whether a plan is a task for an agent.
 func (p Plan) isTask() bool {

@@ -83,7 +83,7 @@ func TestLoad_TellsOfTheDigests(t *testing.T) {
 	changes := 0
 	b.options.OnChange = func() { changes++ }
 	b.Service = digest.New(b.options)
-	if err := b.Load(t.Context()); err != nil || changes != 1 {
+	if err := b.Reload(t.Context()); err != nil || changes != 1 {
 		t.Errorf("told %d times, %v", changes, err)
 	}
 }

@@ -28,10 +28,6 @@ type publishRecord struct {
 	Source string `json:"source,omitempty"`
 }
 
-// isOf reports whether a record is of a digest, not of one made in the chat before whose name the configuration has
-// taken: whoever has the address of that one must not read the operator's posts.
-func (r publishRecord) isOf(d spec) bool { return cmp.Or(r.Source, d.Source) == d.Source }
-
 // Publication is a digest as its private address shows it.
 type Publication struct {
 	Name  string
@@ -58,7 +54,7 @@ func (s *Service) Publish(ctx context.Context, name string) (string, error) {
 		return "", BadPlan{errors.New("a task has no entries to show on a page")}
 	}
 	r, found, err := loadItem[publishRecord](ctx, s, publishKind, name, "the page of digest")
-	if err != nil || found && r.isOf(d) {
+	if err != nil || found && d.has(r.Source) {
 		return r.Token, err
 	}
 	r = publishRecord{Token: strings.ToLower(rand.Text()), At: s.o.Now().UTC(), Source: d.Source}
@@ -93,7 +89,7 @@ func (s *Service) Published(ctx context.Context, token string) (Publication, boo
 	}
 	// A digest that was removed takes its page with it.
 	d, ok := s.find(found)
-	if !ok || !all[found].isOf(d) {
+	if !ok || !d.has(all[found].Source) {
 		return Publication{}, false, nil
 	}
 	// From what is kept of the runs, not from posts: those may be edited or deleted where they were posted.

@@ -90,26 +90,6 @@ func TestLearnPreferences(t *testing.T) {
 	}
 }
 
-// Readers are told in a few words why a story is posted.
-func TestWhy(t *testing.T) {
-	pinned, told, liked, waited, plain := tale("A", "1", ""), tale("A", "2", ""), tale("A", "3", ""), tale("A", "4",
-		""), tale("A", "5", "")
-	pinned.feed.Pin = true
-	told.also = []*item{tale("B", "2", "").item, tale("B", "2b", "").item}
-	liked.score.Liked, waited.score.Liked = 1.15, 1.14
-	waited.since = noon
-	pinned.since = noon
-	plain.score = nil
-	var got []string
-	for _, st := range []story{pinned, told, liked, waited, plain} {
-		got = append(got, st.why())
-	}
-	want := []string{"pinned, carried over", "told by 2 sources", "liked here", "carried over", "new in its feed"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("why (-want +got):\n%s", diff)
-	}
-}
-
 // What is worth a place and got none waits from when it was seen first, as long as the digest takes items, and so does
 // what a model has yet to judge; at a first run events alone do. What is not worth a place is left out for good.
 func TestCarryOver(t *testing.T) {

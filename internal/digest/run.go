@@ -55,7 +55,7 @@ func (s *Service) LastVerdicts(ctx context.Context, name string) (RunVerdicts, b
 	if _, ok := s.find(name); !ok {
 		return RunVerdicts{}, false, fmt.Errorf("explain digest %q: %w", name, ErrUnknown)
 	}
-	return s.loadVerdicts(ctx, name)
+	return loadItem[RunVerdicts](ctx, s, verdictKind, name, "the verdicts of digest")
 }
 
 // Run makes and posts a digest for a due time, and waits up to outcomeTimeout for the outcomes of

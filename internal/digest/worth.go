@@ -273,27 +273,6 @@ func (st story) withBestLead(d spec) story {
 // minLiked is the factor from which on a post says that people here like a source or topic.
 const minLiked = 1.15
 
-// why returns for readers in a few words why a story is posted.
-func (st story) why() string {
-	var why []string
-	if st.feed.Pin {
-		why = append(why, "pinned")
-	}
-	if n := st.sources(); n > 1 {
-		why = append(why, fmt.Sprintf("told by %d sources", n))
-	}
-	if st.score != nil && st.score.Liked >= minLiked {
-		why = append(why, "liked here")
-	}
-	if !st.since.IsZero() {
-		why = append(why, "carried over")
-	}
-	if len(why) == 0 {
-		why = append(why, "new in its feed")
-	}
-	return strings.Join(why, ", ")
-}
-
 // sortByScore puts the best stories first; those that count the same in the order of their age.
 func sortByScore(stories []story) {
 	slices.SortStableFunc(stories, func(a, b story) int {

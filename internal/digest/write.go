@@ -143,8 +143,6 @@ func (e *edition) makeCards(d spec) {
 		card := storyCard(n+1, st)
 		switch sources := st.sources(); {
 		case d.Style == Deep || d.Style == Weekly:
-		case d.Why:
-			card.Why = st.why()
 		case sources > 1:
 			card.Why = pluralize(sources, "source")
 		}

@@ -223,12 +223,6 @@ func (f *Fetcher) fetchAll(ctx context.Context, addresses []string, turn func(re
 	return results, errs
 }
 
-// State returns what is known about a feed, such as since when it fails; a new state where nothing
-// is known. It makes no request.
-func (f *Fetcher) State(ctx context.Context, address string) (State, error) {
-	return f.loadState(ctx, webAddress(address))
-}
-
 // fetchInTurn fetches a feed while it holds the lock of the feed's host, and leaves in unsaved what that shows about
 // it. polite is set for PollAll.
 func (f *Fetcher) fetchInTurn(ctx context.Context, address string, polite bool) (Result, error) {

@@ -48,7 +48,7 @@ func TestFetchAll_SeveralFeeds_AreStoredTogether(t *testing.T) {
 			s.store.saves, len(s.store.states), *sent, len(turns))
 	}
 	state, err := f.State(t.Context(), s.URL+"/missing")
-	if _, times := state.Failing(); err != nil || times != 1 {
+	if times := state.Failures; err != nil || times != 1 {
 		t.Errorf("the feed that fails: %+v, %v", state, err)
 	}
 	// Nothing is stored where nothing has changed.

@@ -400,7 +400,7 @@ func TestFetch_EndsBeforeItsRequestBegins(t *testing.T) {
 		t.Errorf("error %v, explained as %q", err, Explain(s.URL+"/other", err))
 	}
 	state, err := f.State(t.Context(), s.URL+"/other")
-	if _, times := state.Failing(); times != 0 || err != nil {
+	if times := state.Failures; times != 0 || err != nil {
 		t.Errorf("the feed has failed %d times, %v", times, err)
 	}
 }
@@ -420,7 +420,7 @@ func TestFetch_NoMemoryForALargeFeed_IsNoFailureOfTheFeed(t *testing.T) {
 		t.Errorf("error %v, want ErrQueued", err)
 	}
 	state, err := f.State(t.Context(), s.URL+"/large")
-	if _, times := state.Failing(); times != 0 || err != nil {
+	if times := state.Failures; times != 0 || err != nil {
 		t.Errorf("the feed has failed %d times, %v", times, err)
 	}
 	held.Close()

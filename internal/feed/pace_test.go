@@ -139,7 +139,7 @@ func TestFailingFeed(t *testing.T) {
 		t.Errorf("asked %d times in four weeks of failure", n)
 	}
 	state, err := f.State(t.Context(), address)
-	if since, times := state.Failing(); err != nil || !since.Equal(began) || int64(times) != asked.Load() {
+	if since, times := state.FailingSince, state.Failures; err != nil || !since.Equal(began) || int64(times) != asked.Load() {
 		t.Errorf("failing since %s, %d times, %v", since, times, err)
 	}
 	if _, err := f.Fetch(t.Context(), address); err == nil || strings.Contains(err.Error(), "next attempt after") {
@@ -177,7 +177,7 @@ func TestState_OneFailure_IsCounted(t *testing.T) {
 		t.Fatal("no error")
 	}
 	state, err := f.State(t.Context(), s.URL+"/nothing")
-	if _, times := state.Failing(); err != nil || times != 1 {
+	if times := state.Failures; err != nil || times != 1 {
 		t.Errorf("after one failure: %+v, %v", state, err)
 	}
 }

@@ -54,10 +54,6 @@ type State struct {
 	Document Document `json:"document"`
 }
 
-// Failing returns when the current row of failures began and how many there are. Both are zero when the last attempt
-// succeeded.
-func (s *State) Failing() (since time.Time, times int) { return s.FailingSince, s.Failures }
-
 // addFailure records one more failure and computes when Poll tries again. The stored document
 // stays: it is what is known of the feed.
 func (s *State) addFailure(now time.Time, gone bool, why string) {

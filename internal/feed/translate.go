@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/mmcdole/gofeed"
@@ -22,18 +23,15 @@ func (t translator) Translate(in any) (*gofeed.Feed, error) {
 		return out, err
 	}
 	for n, item := range out.Items {
-		switch f := in.(type) {
-		case *atom.Feed:
-			if e := f.Entries[n]; e.Source != nil {
-				item.Custom = map[string]string{originField: e.Source.Title}
+		item.Custom = map[string]string{}
+		if f, ok := in.(*atom.Feed); ok {
+			e := f.Entries[n]
+			item.Link = cmp.Or(choosePage(e.Links, f.Language), item.Link)
+			if e.Source != nil {
+				item.Custom[originField] = e.Source.Title
 			}
-			if page := choosePage(f.Entries[n].Links, f.Language); page != "" {
-				item.Link = page
-			}
-		case *gorss.Feed:
-			if source := f.Items[n].Source; source != nil {
-				item.Custom = map[string]string{originField: source.Title}
-			}
+		} else if f, ok := in.(*gorss.Feed); ok && f.Items[n].Source != nil {
+			item.Custom[originField] = f.Items[n].Source.Title
 		}
 	}
 	return out, nil
