@@ -46,7 +46,7 @@ func (r resourceTools) Tools() []tool.Tool { return r.ResourceTools() }
 // buildTools makes the native tools, the MCP host, and the registry of both.
 func (a *App) buildTools(_ context.Context, p *parts) error {
 	always := append(feeds.Tools(p.feeds, func() []string { return a.digests.FeedURLs() }),
-		web.Fetch(web.Reader{Client: p.pages}),
+		web.Fetch(web.Reader{Client: p.pages, Documents: p.documents}),
 		channel.History(a.readHistory, a.readableConversation),
 		a.history.Tool())
 	pack := packs(func() []tool.Tool {

@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 
+	"ravenbot/internal/document"
 	"ravenbot/internal/egress"
 	"ravenbot/internal/tool/web"
 )
@@ -24,7 +26,7 @@ type readOutput struct {
 // readPages prints the main text of files and addresses, as the tool web_fetch reads them. One that cannot be read does
 // not keep it from the others; they are counted in the error at the end.
 func readPages(ctx context.Context, c *invocation) error {
-	var reader web.Reader
+	reader := web.Reader{Documents: document.NewReader(readPDF)}
 	// Files alone need no configuration, and no network.
 	if slices.ContainsFunc(c.args, isAddress) {
 		client, err := c.newPageClient()
@@ -69,7 +71,7 @@ func (c *invocation) readPage(ctx context.Context, reader web.Reader, name strin
 	if err != nil {
 		return web.Page{}, err
 	}
-	return web.Parse(data, "", c.flagText("url"))
+	return reader.ReadFile(ctx, data, "", c.flagText("url"), path.Base(name))
 }
 
 // printPage prints a page, or why it could not be read.

@@ -35,7 +35,8 @@ func isHidden(n *html.Node) bool {
 		case "hidden":
 			return true
 		case "aria-hidden":
-			if a.Val == "true" {
+			// Behind a dialog the whole page is hidden so.
+			if a.Val == "true" && n.Data != "main" && n.Data != "article" && n.Data != "body" {
 				return true
 			}
 		case "style":

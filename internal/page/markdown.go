@@ -18,6 +18,7 @@ import (
 func toMarkdown(main *html.Node) string {
 	unwrapTables(main)
 	removeEmptyImages(main)
+	escapeBars(main)
 	// Escaping is off: it takes a time that is the square of the brackets in a page, and models read a text without
 	// backslashes as well.
 	c := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(
@@ -27,6 +28,7 @@ func toMarkdown(main *html.Node) string {
 			table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal),
 			table.WithNewlineBehavior(table.NewlineBehaviorPreserve),
 			table.WithSkipEmptyRows(true),
+			table.WithSpanCellBehavior(table.SpanBehaviorEmpty),
 			table.WithHeaderPromotion(true),
 		),
 	))
@@ -35,6 +37,20 @@ func toMarkdown(main *html.Node) string {
 		return text.OneLine(innerText(main))
 	}
 	return strings.TrimSpace(string(md))
+}
+
+// escapeBars escapes the characters in cells that would end them.
+func escapeBars(main *html.Node) {
+	for n := range main.Descendants() {
+		if n.Type != html.ElementNode || n.Data != "td" && n.Data != "th" {
+			continue
+		}
+		for c := range n.Descendants() {
+			if c.Type == html.TextNode && strings.Contains(c.Data, "|") && !strings.Contains(c.Data, `\|`) {
+				c.Data = strings.ReplaceAll(c.Data, "|", `\|`)
+			}
+		}
+	}
 }
 
 // unwrapTables turns tables that hold others into plain blocks: they are layout, and the converter would write what

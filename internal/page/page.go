@@ -77,7 +77,9 @@ func readWithin(wait time.Duration, body []byte, contentType, address string) Pa
 		return Page{}
 	}
 	title := text.OneLine(innerText(find(doc, "title")))
+	removeOverlays(doc)
 	removeHidden(doc, 0)
+	shapeText(doc)
 	resolveLinks(doc, baseOf(doc, address))
 	markCodeLanguages(doc)
 	p, main := readMain(doc)

@@ -56,6 +56,11 @@ func mediaType(body []byte, contentType string) string {
 	return kind
 }
 
+// isText reports whether files of a type are text, such as pages, CSV and JSON.
+func isText(kind string) bool {
+	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") || strings.HasSuffix(kind, "xml")
+}
+
 // Parse returns what a body says that was served from address. The error is a sentence for people and models.
 func Parse(body []byte, contentType, address string) (Page, error) {
 	kind := mediaType(body, contentType)
@@ -68,7 +73,7 @@ func Parse(body []byte, contentType, address string) (Page, error) {
 		}
 		return Page{URL: address, Title: p.Title, Byline: p.Byline, Published: p.Published, Language: p.Language,
 			Text: p.Text, Links: p.Links}, nil
-	case strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") || strings.HasSuffix(kind, "xml"):
+	case isText(kind):
 		return Page{URL: address, Text: strings.TrimSpace(page.Decode(body, contentType)), Links: []string{}}, nil
 	}
 	return Page{}, newReadError("%s is no page but %s of %d bytes.", cmp.Or(address, "The file"), kind, len(body))

@@ -1,10 +1,13 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
+	"strings"
 
 	"ravenbot/internal/egress"
 	"ravenbot/internal/markdown"
@@ -15,12 +18,24 @@ type Getter interface {
 	Get(ctx context.Context, url string, o egress.GetOptions) (*egress.Response, error)
 }
 
-// Reader reads pages and pictures that strangers name.
-type Reader struct{ Client Getter }
+// Documents reads PDFs, Office files and the like, as document.Reader does.
+type Documents interface {
+	// Reads reports whether files of a name or media type are read at all.
+	Reads(name, mediaType string) bool
+	// Text returns the text of a file. The error is a reason in words.
+	Text(ctx context.Context, name, mediaType string, data []byte) (string, error)
+}
+
+// Reader reads pages, documents and pictures that strangers name.
+type Reader struct {
+	Client    Getter
+	Documents Documents // nil: they are not read
+}
 
 const (
-	maxPageBytes    = 4 << 20 // of a page that somebody asks for
-	maxArticleBytes = 2 << 20 // of a page of a feed's item
+	maxPageBytes    = 4 << 20  // of a page that somebody asks for
+	maxFileBytes    = 20 << 20 // of a document, as of a file in chat
+	maxArticleBytes = 2 << 20  // of a page of a feed's item
 )
 
 // readError is a sentence for people and models.
@@ -31,9 +46,9 @@ func (e readError) Error() string { return string(e) }
 // newReadError returns an error whose text is for the model.
 func newReadError(format string, args ...any) error { return readError(fmt.Sprintf(format, args...)) }
 
-// Read fetches a page. The error is a sentence for people and models.
+// Read fetches a page or a document. The error is a sentence for people and models.
 func (r Reader) Read(ctx context.Context, address string) (Page, error) {
-	res, err := r.Client.Get(ctx, address, egress.GetOptions{MaxBytes: maxPageBytes,
+	res, err := r.Client.Get(ctx, address, egress.GetOptions{MaxBytes: maxFileBytes,
 		Accept: "text/html, application/xhtml+xml, text/plain;q=0.9, application/json;q=0.8, */*;q=0.1"})
 	if err != nil {
 		return Page{}, fetchError(address, err)
@@ -42,7 +57,25 @@ func (r Reader) Read(ctx context.Context, address string) (Page, error) {
 	if res.Status < 200 || res.Status > 299 {
 		return Page{}, newReadError("%s answered with status %d.", address, res.Status)
 	}
-	return Parse(res.Body, res.Header.Get("Content-Type"), res.URL)
+	return r.ReadFile(ctx, res.Body, res.Header.Get("Content-Type"), res.URL, path.Base(res.URL))
+}
+
+// ReadFile returns what a file of a name says that was served from address, which may be empty. The error is a sentence
+// for people and models.
+func (r Reader) ReadFile(ctx context.Context, body []byte, contentType, address, name string) (Page, error) {
+	name, _, _ = strings.Cut(name, "?")
+	kind, shown := mediaType(body, contentType), cmp.Or(address, "The file")
+	if r.Documents != nil && !isText(kind) && r.Documents.Reads(name, kind) {
+		words, err := r.Documents.Text(ctx, name, kind, body)
+		if err != nil {
+			return Page{}, newReadError("%s could not be read: %v.", shown, err)
+		}
+		return Page{URL: address, Title: name, Text: words, Links: []string{}}, nil
+	}
+	if len(body) > maxPageBytes {
+		return Page{}, newReadError("%s is too large to read.", shown)
+	}
+	return Parse(body, contentType, address)
 }
 
 // fetchError returns one sentence that says why an address could not be fetched. Errors of the network may name

@@ -1,7 +1,10 @@
 package web_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -97,4 +100,45 @@ func FuzzPage(f *testing.F) {
 			t.Errorf("the text is not valid UTF-8: %q", p.Text)
 		}
 	})
+}
+
+// papers reads PDFs by their names.
+type papers struct{}
+
+func (papers) Reads(name, mediaType string) bool {
+	return mediaType == "application/pdf" || strings.HasSuffix(name, ".docx")
+}
+
+func (papers) Text(_ context.Context, name, _ string, data []byte) (string, error) {
+	if len(data) == 0 {
+		return "", errors.New("it holds no text")
+	}
+	return "Ravens of the north, by " + name, nil
+}
+
+// A document is read as its text; what is text already needs no reader of documents.
+func TestRead_Documents(t *testing.T) {
+	sim, err := simfeeds.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sim.Close() })
+	out, err := egress.New(egress.Options{AllowPrivateHosts: []string{"127.0.0.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(out.CloseIdle)
+	for _, c := range []struct{ path, body, kind, want string }{
+		{"/ravens.pdf", "%PDF-1.4", "application/pdf", "Ravens of the north, by ravens.pdf"},
+		{"/ravens", "%PDF-1.4", "application/octet-stream", "Ravens of the north, by ravens"},
+		{"/ravens.docx", "PK\x03\x04", "application/octet-stream", "Ravens of the north, by ravens.docx"},
+		{"/empty.pdf", "", "application/pdf", "could not be read: it holds no text"},
+		{"/ravens.csv", "bird,size\nraven,65", "text/csv", "raven,65"},
+		{"/ravens.bin", "\x00\x01", "application/x-raven", "is no page but application/x-raven"},
+	} {
+		p, err := web.Reader{Client: out, Documents: papers{}}.Read(t.Context(), sim.Serve(c.path, []byte(c.body), c.kind))
+		if got := p.Text + fmt.Sprint(err); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.path, got, c.want)
+		}
+	}
 }
