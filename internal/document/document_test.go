@@ -85,9 +85,9 @@ func sheetsSharing(t testing.TB, strings, rows string) []byte {
 			`<sheet name="Chart" r:id="r5"/></sheets></workbook>`,
 		"xl/sharedStrings.xml": `<sst>` + strings + `</sst>`,
 		"xl/styles.xml": `<styleSheet><numFmts><numFmt numFmtId="170" formatCode="yyyy\-mm"/><numFmt numFmtId="171" ` +
-			`formatCode="0.0 &quot;days&quot;"/></numFmts>` +
+			`formatCode="0.0 &quot;days&quot;"/><numFmt numFmtId="172" formatCode="[h]:mm"/></numFmts>` +
 			`<cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="170"/><xf numFmtId="171"/><xf ` +
-			`numFmtId="20"/></cellXfs></styleSheet>`,
+			`numFmtId="20"/><xf numFmtId="10"/><xf numFmtId="172"/></cellXfs></styleSheet>`,
 		"xl/worksheets/sheet1.xml": `<worksheet><sheetData>` + rows + `</sheetData></worksheet>`,
 		"xl/worksheets/sheet2.xml": `<worksheet><sheetData><row><c ` +
 			`t="inlineStr"><is><t>draft</t></is></c></row></sheetData></worksheet>`,
@@ -354,5 +354,32 @@ func TestRead_OfficeFilesAreReadOneAtATime(t *testing.T) {
 	close(end)
 	if err := <-read; err != nil {
 		t.Error(err)
+	}
+}
+
+// Shares, durations and formulas without a value are read as a sheet shows them.
+func TestSheets_PercentDurationFormula(t *testing.T) {
+	data := sheets(t, `<row r="1"><c r="A1" s="5"><v>0.125</v></c><c r="B1" s="5"><v>0.07</v></c><c r="C1" s="6"><v>1.5</v></c>`+
+		`<c r="D1" s="6"><v>0.0423611111</v></c><c r="E1"><f>SUM(A1:B1)</f></c><c r="F1"><f>1+1</f><v>2</v></c></row>`)
+	got, err := document.NewReader(pdf).Text(t.Context(), "a.xlsx", "", data)
+	if want := "12.5 %,7 %,36:00,1:01,=SUM(A1:B1),2"; err != nil || !strings.Contains(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+}
+
+// Raised and lowered figures, and formulas, stay what they are.
+func TestWord_FiguresAndFormulas(t *testing.T) {
+	run := func(words, align string) string {
+		return `<w:r><w:rPr><w:vertAlign w:val="` + align + `"/></w:rPr><w:t>` + words + `</w:t></w:r>`
+	}
+	part := func(name, words string) string {
+		return "<m:" + name + "><m:r><m:t>" + words + "</m:t></m:r></m:" + name + ">"
+	}
+	data := word(t, `<w:p><w:r><w:t>10</w:t></w:r>`+run("6", "superscript")+`<w:r><w:t> people drink H</w:t></w:r>`+
+		run("2", "subscript")+`<w:r><w:t>O, </w:t></w:r><m:oMath><m:f>`+part("num", "a")+part("den", "b+c")+`</m:f><m:sSup>`+
+		part("e", "x")+part("sup", "2")+`</m:sSup></m:oMath></w:p>`)
+	got, err := document.NewReader(pdf).Text(t.Context(), "a.docx", "", data)
+	if want := "10⁶ people drink H₂O, a/(b+c)x^2"; err != nil || !strings.HasPrefix(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 }

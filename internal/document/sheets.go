@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ravenbot/internal/text"
 )
 
 const (
@@ -25,7 +27,7 @@ type sheetReader struct {
 	a *archive
 	// strings are the texts that cells share, by their index.
 	strings []string
-	dates   map[int]bool // which cell formats show dates, by index
+	formats map[int]numberForm // of cells, by index
 	epoch   time.Time
 	cells   int
 	// size is how many bytes of text were read of all sheets, cells how many cells.
@@ -42,7 +44,7 @@ func readSheets(a *archive) ([]Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &sheetReader{a: a, dates: map[int]bool{}}
+	r := &sheetReader{a: a, formats: map[int]numberForm{}}
 	book := root.child("workbook")
 	// Day 60 is 29 February 1900, which never was; from then on days count from 30 December 1899.
 	if r.epoch = time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC); book.child("workbookPr").attr("date1904") == "1" {
@@ -158,7 +160,17 @@ func (r *sheetReader) eachElement(part, name string, fn func(*xml.Decoder, xml.S
 	}
 }
 
-// readFormats finds the cell formats that show dates.
+// numberForm is how a cell shows its number.
+type numberForm int
+
+const (
+	plainNumber numberForm = iota
+	dateNumber
+	durationNumber // hours and minutes, more than a day has
+	percentNumber
+)
+
+// readFormats finds the cell formats that show dates, durations and shares.
 func (r *sheetReader) readFormats(part string) error {
 	root, err := r.a.tree(part)
 	if err != nil {
@@ -178,12 +190,22 @@ func (r *sheetReader) readFormats(part string) error {
 		n, _ := strconv.Atoi(id)
 		code, isOwn := own[id]
 		// ECMA-376 part 1, 18.8.30: the formats that every program knows without a code.
-		r.dates[index] = isOwn && isDateFormat(code) || !isOwn && (n >= 14 && n <= 22 || n >= 45 && n <= 47)
+		switch {
+		case !isOwn && (n == 9 || n == 10), isOwn && strings.Contains(code, "%"):
+			r.formats[index] = percentNumber
+		case !isOwn && n == 46, isOwn && elapsedFormat().MatchString(code):
+			r.formats[index] = durationNumber
+		case !isOwn && (n >= 14 && n <= 22 || n >= 45 && n <= 47), isOwn && isDateFormat(code):
+			r.formats[index] = dateNumber
+		}
 		// Formats without an element of this kind have no number: cells count the xf elements alone.
 		index++
 	}
 	return nil
 }
+
+// elapsedFormat matches the format code of a duration: "[h]:mm".
+var elapsedFormat = text.Pattern(`(?i)\[(?:h+|m+|s+)\]`)
 
 // isDateFormat reports whether a format code shows a date or a time.
 func isDateFormat(code string) bool {
@@ -207,11 +229,12 @@ func isDateFormat(code string) bool {
 
 // cell is a cell as a sheet holds it.
 type cell struct {
-	At     string   `xml:"r,attr"`
-	Type   string   `xml:"t,attr"`
-	Format int      `xml:"s,attr"`
-	Value  string   `xml:"v"`
-	Inline richText `xml:"is"`
+	At      string   `xml:"r,attr"`
+	Type    string   `xml:"t,attr"`
+	Format  int      `xml:"s,attr"`
+	Value   string   `xml:"v"`
+	Formula string   `xml:"f"`
+	Inline  richText `xml:"is"`
 }
 
 // readSheet returns a sheet as CSV.
@@ -302,6 +325,10 @@ func columnOf(at string) int {
 
 // shown returns what a cell shows, as far as its format is known.
 func (r *sheetReader) shown(c cell) string {
+	// A program that does not calculate leaves formulas without their values.
+	if c.Value == "" && c.Formula != "" {
+		return "=" + c.Formula
+	}
 	switch c.Type {
 	case "s":
 		n, err := strconv.Atoi(c.Value)
@@ -318,8 +345,15 @@ func (r *sheetReader) shown(c cell) string {
 		if err != nil {
 			return c.Value
 		}
-		if r.dates[c.Format] {
+		switch r.formats[c.Format] {
+		case dateNumber:
 			return r.date(days)
+		case durationNumber:
+			seconds := int(math.Round(days * 86_400))
+			return strings.TrimSuffix(fmt.Sprintf("%d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60), ":00")
+		case percentNumber:
+			// Rounded, because a share such as 0.07 is no exact number.
+			return strconv.FormatFloat(math.Round(days*1e8)/1e6, 'f', -1, 64) + " %"
 		}
 		return strconv.FormatFloat(days, 'f', -1, 64)
 	}

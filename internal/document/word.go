@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"ravenbot/internal/page"
 )
 
 // wordReader reads the body of a Word file as Markdown.
@@ -123,8 +125,17 @@ func (r *wordReader) inline(list []*element) string {
 		switch e.name {
 		case "r":
 			// Hidden text is not for readers, and may be for models.
-			if hidden := e.child("rPr"); !hidden.has("vanish") || isOff(hidden.child("vanish").attr("val")) {
-				b.WriteString(r.inline(e.children))
+			how := e.child("rPr")
+			if how.has("vanish") && !isOff(how.child("vanish").attr("val")) {
+				continue
+			}
+			switch words := r.inline(e.children); how.child("vertAlign").attr("val") {
+			case "superscript":
+				b.WriteString(page.Raise(words))
+			case "subscript":
+				b.WriteString(page.Lower(words))
+			default:
+				b.WriteString(words)
 			}
 		case "t":
 			b.WriteString(e.content())
@@ -147,11 +158,32 @@ func (r *wordReader) inline(list []*element) string {
 		case "txbxContent":
 			b.WriteString("\n" + r.blocks(e.children) + "\n")
 		case "oMath":
-			b.WriteString(e.content())
+			b.WriteString(formula(e))
 		case "ins", "moveTo", "smartTag", "fldSimple", "sdt", "sdtContent", "drawing", "pict", "inline", "anchor", "graphic",
 			"graphicData", "wsp", "wgp", "txbx", "shape", "textbox", "oMathPara":
 			b.WriteString(r.inline(e.children))
 		}
+	}
+	return b.String()
+}
+
+// formula returns a formula on one line.
+func formula(e *element) string {
+	switch e.name {
+	case "t":
+		return e.content()
+	case "f":
+		return page.JoinScript(formula(e.child("num")), "/", formula(e.child("den")))
+	case "sSup":
+		return page.JoinScript(formula(e.child("e")), "^", formula(e.child("sup")))
+	case "sSub":
+		return page.JoinScript(formula(e.child("e")), "_", formula(e.child("sub")))
+	case "rad":
+		return "√(" + formula(e.child("e")) + ")"
+	}
+	var b strings.Builder
+	for _, c := range e.children {
+		b.WriteString(formula(c))
 	}
 	return b.String()
 }

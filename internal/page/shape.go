@@ -2,6 +2,7 @@ package page
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -27,6 +28,37 @@ func scripts(from, to string) (pairs []string) {
 		pairs = append(pairs, string(r), string(other[i]))
 	}
 	return pairs
+}
+
+// Raise returns what is written above the line, in the characters that Unicode has for it; other words stay as they are,
+// but for a single letter, which is an exponent.
+func Raise(words string) string {
+	switch {
+	case plainScript().MatchString(words):
+		return raised.Replace(words)
+	case singleLetter().MatchString(words):
+		return "^" + words
+	}
+	return words
+}
+
+// Lower returns what is written below the line, in the characters that Unicode has for it; other words stay as they are.
+func Lower(words string) string {
+	if plainScript().MatchString(words) {
+		return lowered.Replace(words)
+	}
+	return words
+}
+
+// JoinScript returns two parts of a formula with a sign between them, such as a/b.
+func JoinScript(a, sign, b string) string {
+	inBrackets := func(s string) string {
+		if utf8.RuneCountInString(s) > 1 {
+			return "(" + s + ")"
+		}
+		return s
+	}
+	return inBrackets(a) + sign + inBrackets(b)
 }
 
 // shapeText writes as text what a page shows by its shape: raised and lowered characters, formulas, the reading of
@@ -73,14 +105,10 @@ func scriptText(n *html.Node) string {
 	switch {
 	case words == "" || isNote && noteMark().MatchString(words):
 		return ""
-	case plainScript().MatchString(words) && n.Data == "sup":
-		return raised.Replace(words)
-	case plainScript().MatchString(words):
-		return lowered.Replace(words)
-	case n.Data == "sup" && singleLetter().MatchString(words):
-		return "^" + words
+	case n.Data == "sup":
+		return Raise(words)
 	}
-	return words
+	return Lower(words)
 }
 
 // formula returns a formula as TeX, if the page has it so, else on one line.
@@ -106,12 +134,7 @@ func mathText(n *html.Node) string {
 	}
 	signs := map[string]string{"mfrac": "/", "msup": "^", "msub": "_"}
 	if sign := signs[n.Data]; sign != "" && len(parts) == 2 {
-		for i := range parts {
-			if len([]rune(parts[i])) > 1 {
-				parts[i] = "(" + parts[i] + ")"
-			}
-		}
-		return parts[0] + sign + parts[1]
+		return JoinScript(parts[0], sign, parts[1])
 	}
 	if n.Data == "msqrt" {
 		return "√(" + strings.Join(parts, "") + ")"
