@@ -154,7 +154,7 @@ var holders = map[string][]string{
 	"golang.org/x/net":                                {"internal/address", "internal/feed", "internal/page"},
 	"golang.org/x/oauth2":                             {"internal/llm/gemini"},
 	"golang.org/x/sync":                               {"internal/resident"},
-	"golang.org/x/text":                               {"internal/feed", "internal/markdown", "internal/summary", "internal/schema"},
+	"golang.org/x/text":                               {"internal/feed", "internal/pdftext", "internal/markdown", "internal/summary", "internal/schema"},
 }
 
 type source struct {

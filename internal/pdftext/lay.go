@@ -2,7 +2,10 @@ package pdftext
 
 import (
 	"math"
+	"slices"
 	"strings"
+
+	"golang.org/x/text/unicode/norm"
 
 	"ravenbot/internal/text"
 )
@@ -84,8 +87,40 @@ var (
 // mend returns text as it would be typed: without ligatures, hyphens at line ends, and blank lines in a row.
 func mend(text string) string {
 	text = letters.Replace(strings.ToValidUTF8(text, "\uFFFD"))
+	if arabicForms().MatchString(text) {
+		lines := strings.Split(text, "\n")
+		for i, line := range lines {
+			lines[i] = logicalOrder(line)
+		}
+		text = strings.Join(lines, "\n")
+	}
 	// Blanks first: a hyphen ends its line only where nothing follows it.
 	text = blanks().ReplaceAllString(text, "\n")
 	text = hyphen().ReplaceAllString(text, "$1$2")
 	return strings.TrimSpace(gaps().ReplaceAllString(text, "\n\n"))
+}
+
+var (
+	// arabicForms matches the shapes of Arabic letters. Programs that write these write a line as it is seen, from left to
+	// right (Chrome, seen 2026-11).
+	arabicForms = text.Pattern(`[\x{FB50}-\x{FDFF}\x{FE70}-\x{FEFC}]`)
+	// leftToRight matches what is written from left to right within such a line.
+	leftToRight = text.Pattern(`[A-Za-z](?:[\w .,:/%@-]*\w)?|\d[\d.,:/%-]*\d`)
+	brackets    = strings.NewReplacer("(", ")", ")", "(", "[", "]", "]", "[", "«", "»", "»", "«")
+)
+
+// logicalOrder returns a line with shapes of Arabic letters as it is read and searched for: the letters themselves, from
+// the first to the last. Other lines stay as they are.
+func logicalOrder(line string) string {
+	if !arabicForms().MatchString(line) {
+		return line
+	}
+	return norm.NFKC.String(leftToRight().ReplaceAllStringFunc(brackets.Replace(reverse(line)), reverse))
+}
+
+// reverse returns the characters of a text from the last to the first.
+func reverse(s string) string {
+	runes := []rune(s)
+	slices.Reverse(runes)
+	return string(runes)
 }
