@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ravenbot/internal/origin"
 )
 
 // Reach says how a message came to concern the bot.
@@ -254,6 +256,9 @@ type Draft struct {
 	// Partial: the answer is still being written, and a draft with the same Key will
 	// take the place of this one. It says so.
 	Partial bool `json:"-"`
+	// Origin says whose words the post holds, for when it is quoted to a model. nil: it is not known, and they count as
+	// foreign text.
+	Origin *origin.Origin `json:"origin,omitempty"`
 	// Again: an earlier attempt, perhaps before a restart, may have been posted;
 	// the adapter looks for Key on the platform, where it can, before it sends.
 	Again bool `json:"-"`

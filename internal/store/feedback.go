@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 )
 
 // Feedback is what a user thinks of an answer. A later one of the same user replaces the
@@ -92,8 +93,9 @@ func (f Feedback) Apply(r Reaction) (Feedback, bool) {
 	return after, true
 }
 
-// ShownTurn says where a post is and which turn it shows.
+// ShownTurn says where a post is, which turn it shows, if any, and whose words it holds.
 type ShownTurn struct {
-	To   chat.Address `json:"to"`
-	Turn string       `json:"turn"`
+	To     chat.Address   `json:"to"`
+	Turn   string         `json:"turn"`
+	Origin *origin.Origin `json:"origin,omitempty"` // nil: not known, as of posts before November 2026
 }

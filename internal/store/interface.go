@@ -122,7 +122,7 @@ type Outbox interface {
 	SaveStream(ctx context.Context, key string, ref chat.Ref) error
 	// Stream returns what SaveStream stored, and false where there is nothing.
 	Stream(ctx context.Context, key string) (chat.Ref, bool, error)
-	// ShownTurn returns the turn that a message of the bot shows, by the message's id and channel.
+	// ShownTurn returns what is known of a message of the bot, by the message's id and channel.
 	ShownTurn(ctx context.Context, in chat.Address, id string) (ShownTurn, bool, error)
 
 	// SaveFeedback stores the feedback of a user on a turn and replaces their earlier one.

@@ -16,6 +16,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/origin"
 )
 
 // ErrNotFound is returned where a named record does not exist.
@@ -200,6 +201,8 @@ type Memory struct {
 	// User is platform/id of who asked; empty: an operator, several people at once, or a note of an older version.
 	User string    `json:"user,omitempty"`
 	At   time.Time `json:"at"`
+	// Origin says whose words the turn had read in which it was stored; zero in notes of older versions.
+	Origin origin.Origin `json:"origin,omitzero"`
 }
 
 // Entry is one line of a web room: a person's message or a post of the bot.
@@ -287,6 +290,8 @@ type Approval struct {
 	Expires      time.Time       `json:"expires"`
 	Grantable    bool            `json:"grantable,omitempty"` // may be approved for more calls than this one
 	Reading      bool            `json:"reading,omitempty"`   // the reading tools of its server may be approved
+	Shared       bool            `json:"shared,omitempty"`    // an approval for its asker alone would not count: see tool.Verdict
+	Origin       origin.Origin   `json:"origin,omitzero"`     // whose words the turn had read
 	Line         string          `json:"line,omitempty"`      // of config.json that would end such questions
 	Post         string          `json:"post,omitempty"`      // key of the post that asks, of several calls at once
 	Decision     Decision        `json:"decision,omitempty"`

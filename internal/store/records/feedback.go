@@ -113,13 +113,13 @@ func (s *Store) FeedbackCounts(ctx context.Context) (good, bad int, err error) {
 	return good, bad, wrap(err, "count feedback")
 }
 
-// saveShownTurns records which turn the messages of a post show.
+// saveShownTurns records which turn the messages of a post show, and whose words they hold.
 func saveShownTurns(tx kv.Tx, p store.Post, o store.Outcome) error {
-	if p.Turn == "" {
+	if p.Turn == "" && p.Draft.Origin == nil {
 		return nil
 	}
 	for _, id := range o.Ref.IDs {
-		r := shownRecord{store.ShownTurn{To: p.To, Turn: p.Turn}, o.At}
+		r := shownRecord{store.ShownTurn{To: p.To, Turn: p.Turn, Origin: p.Draft.Origin}, o.At}
 		if err := shownTurns.Put(tx, "", kv.Key(p.To.Platform, id, p.To.String()), r); err != nil {
 			return err
 		}
@@ -127,8 +127,8 @@ func saveShownTurns(tx kv.Tx, p store.Post, o store.Outcome) error {
 	return nil
 }
 
-// ShownTurn returns the turn that a message of the bot shows, by the message's id and the channel or thread that it is in.
-// It returns false if none is known.
+// ShownTurn returns what is known of a message of the bot, by the message's id and the channel or thread that it is in.
+// It returns false if nothing is.
 func (s *Store) ShownTurn(ctx context.Context, in chat.Address, id string) (turn store.ShownTurn, found bool, err error) {
 	err = s.View(ctx, func(tx kv.Tx) error {
 		turn, found = store.ShownTurn{}, false

@@ -1,0 +1,49 @@
+// Package origin is the vocabulary of where a text comes from. Whatever is stored and may return into a request to a
+// model keeps its Origin: turns, summaries, posts, notes and jobs. It promises that joining origins loses no kind of
+// source, so that a list that is full still says that there was more.
+package origin
+
+import "slices"
+
+// Origin says whose words a text holds. The zero Origin is the bot's own words and those of its operator.
+type Origin struct {
+	// Taint names the sources of foreign text, which no participant of a conversation wrote: pages, feeds, files, results
+	// of MCP tools, words of people who may not use the bot. It is for people.
+	Taint []string `json:"taint,omitempty"`
+	// Authors are platform/id of the people who wrote the rest. An id is empty where it is not known who it was.
+	Authors []string `json:"authors,omitempty"`
+}
+
+// maxNamed is how many sources and authors an Origin names: one source is enough to be careful, and some tell people where
+// the text came from.
+const maxNamed = 8
+
+// nobody is the author who stands for all whom there was no room to name: somebody without any rights.
+const nobody = "/"
+
+// Foreign returns the origin of a text that comes from a source outside of the conversation.
+func Foreign(source string) Origin { return Origin{Taint: []string{source}} }
+
+// User returns the origin of the words of a user of a platform.
+func User(platform, id string) Origin { return Origin{Authors: []string{platform + "/" + id}} }
+
+// IsForeign reports whether the text holds words that no participant wrote.
+func (o Origin) IsForeign() bool { return len(o.Taint) > 0 }
+
+// With returns the origin of a text that holds words of both. The lists of o are not changed: stored turns share them.
+func (o Origin) With(other Origin) Origin {
+	for _, source := range other.Taint {
+		if len(o.Taint) < maxNamed && !slices.Contains(o.Taint, source) {
+			o.Taint = append(slices.Clip(o.Taint), source)
+		}
+	}
+	for _, who := range other.Authors {
+		if len(o.Authors) == maxNamed {
+			who = nobody
+		}
+		if len(o.Authors) <= maxNamed && !slices.Contains(o.Authors, who) {
+			o.Authors = append(slices.Clip(o.Authors), who)
+		}
+	}
+	return o
+}
