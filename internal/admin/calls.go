@@ -254,7 +254,7 @@ func newApprovalView(a store.Approval) Approval {
 		Decision: string(a.Decision),
 		By:       a.By,
 	}
-	if a.Grantable && a.Asker.ID != "" {
+	if a.Grantable && !a.Shared && a.Asker.ID != "" {
 		v.Scopes = append(v.Scopes, approvalScope{approval.InConversation, "In this conversation"})
 	}
 	if a.Grantable {

@@ -58,6 +58,9 @@ func (s *Server) whyTool(w http.ResponseWriter, r *http.Request) {
 	if roles := q.Get("roles"); roles != "" {
 		sim.Roles = strings.Split(roles, ",")
 	}
+	if others := q.Get("others"); others != "" {
+		sim.Others = strings.Split(others, ",")
+	}
 	if args := q.Get("arguments"); args != "" {
 		if sim.Args = json.RawMessage(args); !json.Valid(sim.Args) {
 			writeHints(w, http.StatusBadRequest, "bad_request", "arguments is no JSON",

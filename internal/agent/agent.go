@@ -14,7 +14,7 @@
 //   - Attached files are read as text (attachments.go), or given to the model as images and sounds (media.go).
 //   - Calls are saved with the turn before they are made, and each result before the model sees it, so that a restart
 //     knows which calls may have had an effect.
-//   - What foreign text has reached the turn is noted with it (taint.go); the policy judges later calls by that.
+//   - Whose words have reached the turn is noted with it (taint.go); the policy judges later calls by that.
 //
 // The text of a failure is made in failure_text.go, and nowhere else. Summaries (summary.go), titles (title.go) and
 // replays (replay.go) use the same requests without a run's queue or posts.
@@ -34,6 +34,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/measure"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/prompt"
 	"ravenbot/internal/resident"
 	"ravenbot/internal/store"
@@ -67,7 +68,7 @@ type Summaries interface {
 type Store interface {
 	Memory
 	Summaries
-	// ShownTurn returns the turn that a message of the bot shows, by the message's ID and channel.
+	// ShownTurn returns what is known of a message of the bot, by the message's ID and channel.
 	ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error)
 	// SaveFeedback stores what somebody thinks of an answer.
 	SaveFeedback(ctx context.Context, f store.Feedback) error
@@ -130,8 +131,8 @@ type Access interface {
 // Notes finds what people asked to have remembered.
 type Notes interface {
 	// Recall returns the few notes about the author of a message and about its place that fit
-	// the question, as lines; empty: there are none.
-	Recall(ctx context.Context, m chat.Message, question string) string
+	// the question, as lines, and whose words they are; empty: there are none.
+	Recall(ctx context.Context, m chat.Message, question string) (string, origin.Origin)
 }
 
 // Budget limits what is spent on models.

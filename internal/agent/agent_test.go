@@ -25,6 +25,7 @@ import (
 	"ravenbot/internal/invoke"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 )
@@ -103,7 +104,14 @@ func (m *memory) DeleteTurn(_ context.Context, a chat.Address, seq uint64) error
 func (m *memory) CountUsage(context.Context, store.Usage) error { return nil }
 
 func (m *memory) ShownTurn(_ context.Context, _ chat.Address, id string) (store.ShownTurn, bool, error) {
-	return store.ShownTurn{}, strings.HasPrefix(id, "answer"), nil
+	switch kind, _, _ := strings.Cut(id, "-"); kind {
+	case "answer":
+		return store.ShownTurn{Turn: "web/" + id}, true, nil
+	case "poll":
+		from := origin.User("web", "U2")
+		return store.ShownTurn{Origin: &from}, true, nil
+	}
+	return store.ShownTurn{}, false, nil
 }
 
 func (m *memory) TurnsQuoting(_ context.Context, subject string) ([]store.TurnRef, error) {

@@ -10,6 +10,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/prompt"
 )
 
@@ -50,27 +51,8 @@ func (r *run) loadContexts(ctx context.Context, past history, isNew bool) {
 	wg.Wait()
 	for i, m := range r.asked.Messages {
 		c := &r.contexts[i]
-		r.markOutsiders(m.Conversation, c)
 		c.Recent = slices.DeleteFunc(c.Recent, func(s chat.Said) bool { return s.Self && r.isAnswer(ctx, m, s) })
-	}
-}
-
-// markOutsiders marks the messages of people who may not use the bot: what they say is foreign text.
-func (r *run) markOutsiders(at chat.Address, c *chat.Context) {
-	if r.engine.o.Access == nil {
-		return
-	}
-	mayUse := r.engine.o.Access.UsersAt(at)
-	mark := func(s *chat.Said) { s.Outsider = !s.Self && !mayUse(s.ByID) }
-	for _, s := range []*chat.Said{c.Reply, c.Root} {
-		if s != nil {
-			mark(s)
-		}
-	}
-	for _, list := range [][]chat.Said{c.Linked, c.Recent} {
-		for i := range list {
-			mark(&list[i])
-		}
+		r.markOrigins(ctx, m, c)
 	}
 }
 
@@ -78,11 +60,11 @@ func (r *run) markOutsiders(at chat.Address, c *chat.Context) {
 // has it, and if what it answers was deleted it must not be told again.
 func (r *run) isAnswer(ctx context.Context, m chat.Message, s chat.Said) bool {
 	// The deadline of the look-ups may have passed by now; it is not meant for the store.
-	_, known, err := r.engine.o.Store.ShownTurn(context.WithoutCancel(ctx), m.Conversation, s.ID)
+	shown, _, err := r.engine.o.Store.ShownTurn(context.WithoutCancel(ctx), m.Conversation, s.ID)
 	if err != nil {
 		r.engine.o.Log.Error("turn of a message of the bot not found", "message", s.ID, "error", err)
 	}
-	return known
+	return shown.Turn != ""
 }
 
 // lastMessageID returns the ID on its platform of the newest message that the turns answer.
@@ -138,7 +120,14 @@ func (r *run) userParts(m chat.Message, about chat.Context) []llm.Part {
 	if p := prompt.Speaker(m, about, r.engine.o.Now().Location()); p.Text != "" {
 		parts = append(parts, p)
 	}
-	return append(parts, llm.Part{Text: prompt.Words(m, about)})
+	words := llm.Part{Text: prompt.Words(m, about), Origin: origin.User(m.Conversation.Platform, m.Author.ID)}
+	mayUse := r.usersAt(m.Conversation)
+	for id := range about.Names {
+		if id != m.Author.ID && !mayUse(id) && strings.Contains(m.Text, "@"+id) {
+			words.Origin = words.Origin.With(origin.Foreign("the name of somebody who may not use me"))
+		}
+	}
+	return append(parts, words)
 }
 
 // loadKnowledge adds to a new question what the agent knows from files about it. Passages that
@@ -214,7 +203,8 @@ func (r *run) loadVolatile(ctx context.Context) {
 	if r.engine.o.Notes != nil {
 		m := r.message
 		m.Author = r.asker()
-		if p := prompt.Notes(r.engine.o.Notes.Recall(ctx, m, r.questionText())); p.Text != "" {
+		notes, from := r.engine.o.Notes.Recall(ctx, m, r.questionText())
+		if p := prompt.Notes(notes, from); p.Text != "" {
 			r.volatile = append(r.volatile, p)
 		}
 	}

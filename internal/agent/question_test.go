@@ -20,6 +20,7 @@ import (
 	"ravenbot/internal/document"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/prompt"
 	"ravenbot/internal/tool"
 )
@@ -42,7 +43,9 @@ func (p *places) Link(chat.Address, string) string { return "" }
 // notes are what is remembered of whoever asks.
 type notes map[string]string
 
-func (n notes) Recall(_ context.Context, m chat.Message, _ string) string { return n[m.Author.ID] }
+func (n notes) Recall(_ context.Context, m chat.Message, _ string) (string, origin.Origin) {
+	return n[m.Author.ID], origin.Origin{}
+}
 
 // recorder answers "ok" and keeps the requests.
 func recorder() *llmtest.Model {
@@ -379,7 +382,9 @@ func TestAnswer_WordsOfOutsidersTaintTheTurn(t *testing.T) {
 		"somebody who may":     {chat.Said{ID: "9", ByID: "U2", Text: "hello"}, false},
 		"somebody who may not": {chat.Said{ID: "9", ByID: "U3", Text: "hello"}, true},
 		"a bot":                {chat.Said{ID: "9", ByID: "U2", Bot: true, Text: "hello"}, true},
-		"the bot itself":       {chat.Said{ID: "9", Bot: true, Self: true, Text: "hello"}, false},
+		"a poll of the bot":    {chat.Said{ID: "poll-1", Bot: true, Self: true, Text: "hello"}, false},
+		"a digest of the bot":  {chat.Said{ID: "9", Bot: true, Self: true, Text: "hello"}, true},
+		"a file's name":        {chat.Said{ID: "9", ByID: "U2", Files: []chat.File{{Name: "hello"}}}, true},
 	} {
 		b := engine(nil, recorder())
 		b.options.Places = &places{about: func(context.Context, chat.Message) chat.Context {

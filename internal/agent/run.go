@@ -136,9 +136,8 @@ func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Prog
 	r.place = e.history.keepPlace(m.Conversation, last(r.contexts).Place)
 	r.loadTools()
 	r.loadKnowledge(ctx, isNew)
-	// After the knowledge, which is foreign text as well.
-	r.taintByQuestion()
 	r.loadVolatile(ctx)
+	r.noteOrigin()
 	return r, nil
 }
 
@@ -325,7 +324,7 @@ func (r *run) resume(ctx context.Context) error {
 			again = append(again, c)
 			continue
 		}
-		r.addResult(llm.Result{ID: c.ID, Name: c.Name, Content: conversation.Interrupted, IsError: true})
+		r.addResult(llm.Part{Result: &llm.Result{ID: c.ID, Name: c.Name, Content: conversation.Interrupted, IsError: true}})
 		r.unknownOutcome = append(r.unknownOutcome, inner.Name)
 		r.showCall(chat.ToolRun{
 			ID:     c.ID,
@@ -351,14 +350,15 @@ func (r *run) recordAndCall(ctx context.Context, calls []llm.Call) error {
 }
 
 // addResult adds the result of a call to the message behind the calls.
-func (r *run) addResult(res llm.Result) {
+func (r *run) addResult(res llm.Part) {
 	// Providers want all results of one message of calls in one message behind it.
 	last := &r.turn.Messages[len(r.turn.Messages)-1]
 	if last.Role != llm.ToolRole {
 		r.turn.Messages = append(r.turn.Messages, llm.Message{Role: llm.ToolRole})
 		last = &r.turn.Messages[len(r.turn.Messages)-1]
 	}
-	last.Parts = append(last.Parts, llm.Part{Result: &res})
+	last.Parts = append(last.Parts, res)
+	r.turn.Origin = r.turn.Origin.With(originOf(res))
 }
 
 // save stores the turn as far as it has come, with the records of calls that have ended.

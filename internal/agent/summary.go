@@ -86,7 +86,7 @@ func (e *Engine) Compact(ctx context.Context, a chat.Address) error {
 		after.From, after.Since = old[0].Seq, old[0].Began
 	}
 	after.Text, after.By = e.summarize(ctx, a, before.Text, old)
-	after.Taint = taintOf(before, old)
+	after.Origin = originOfTurns(before, old)
 	// The lock is taken only now: a model may take minutes, and Purge must not wait for it.
 	e.summaryMu.Lock()
 	defer e.summaryMu.Unlock()

@@ -1,6 +1,9 @@
 package agent
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"maps"
 	"net/url"
 	"slices"
@@ -8,28 +11,19 @@ import (
 	"sync"
 
 	"ravenbot/internal/address"
+	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/markdown"
+	"ravenbot/internal/origin"
+	"ravenbot/internal/store"
 	"ravenbot/internal/text"
+	"ravenbot/internal/tool"
 )
-
-// maxTaint is how many sources of foreign text a turn or summary remembers: one is enough to be
-// careful, and some tell people where the text came from.
-const maxTaint = 8
-
-// addTaint adds a source of foreign text to a list, and returns the list as it is where the source
-// is in it or it is full. The given list is not changed: stored turns share it.
-func addTaint(list []string, source string) []string {
-	if len(list) >= maxTaint || slices.Contains(list, source) {
-		return list
-	}
-	return append(slices.Clone(list), source)
-}
 
 // provenance is what a step of calls is judged by: what the model had read when it made them.
 type provenance struct {
-	taint   []string                  // sources of foreign text
+	origin  origin.Origin             // whose words
 	isNamed func(address string) bool // see tool.Caller.IsNamed
 }
 
@@ -41,7 +35,7 @@ func (r *run) beginStep() {
 	named := sync.OnceValue(func() map[string]namer { return r.namedAddresses(turns) })
 	mayFollow := sync.OnceValue(func() func(string) bool { return followLinks(named(), turns[len(turns)-1]) })
 	r.provenance = provenance{
-		taint: r.foreignSources(turns),
+		origin: r.requestOrigin(turns),
 		isNamed: func(a string) bool {
 			by := named()[a]
 			return by == namedByPerson || by == namedByPage && mayFollow()(a)
@@ -49,39 +43,139 @@ func (r *run) beginStep() {
 	}
 }
 
-// taintTurn notes that the turn has read foreign text.
-func (r *run) taintTurn(source string) { r.turn.Taint = addTaint(r.turn.Taint, source) }
-
-// taintByQuestion notes the foreign text that a question brings along.
-func (r *run) taintByQuestion() {
-	for _, m := range r.turn.UserMessages() {
-		for _, p := range m.Parts {
-			switch p.Source {
-			case llm.SourceFile:
-				r.taintTurn("an attached file")
-			case llm.SourceKnowledge:
-				r.taintTurn("files that the agent knows")
-			case llm.SourceForeign:
-				r.taintTurn("a message of a bot, or of somebody who may not use me")
-			}
+// requestOrigin returns whose words a request with turns holds: what the turns and those before them have read, and
+// descriptions of tools that nobody has approved. What else is in a request, noteOrigin has noted with the turn.
+func (r *run) requestOrigin(turns []conversation.Turn) origin.Origin {
+	o := originOfTurns(r.history.summary, turns)
+	for _, name := range slices.Sorted(maps.Keys(r.tools)) {
+		if spec := r.tools[name].Tool.Spec(); spec.Unapproved {
+			o = o.With(origin.Foreign("the description of " + name + ", which nobody has approved"))
 		}
 	}
+	return o
+}
+
+// originOfTurns returns whose words turns and the summary before them hold.
+func originOfTurns(before conversation.Summary, turns []conversation.Turn) origin.Origin {
+	o := before.Origin
+	for _, t := range turns {
+		if t.User != "" {
+			o = o.With(origin.Origin{Authors: []string{t.User}})
+		}
+		o = o.With(t.Origin)
+	}
+	return o
+}
+
+// noteOrigin notes whose words the turn holds: those of the question with all that it brings along, and those of the
+// system prompt.
+func (r *run) noteOrigin() {
+	parts := slices.Clone(r.volatile)
+	for _, m := range r.turn.UserMessages() {
+		parts = append(parts, m.Parts...)
+	}
 	if r.standing != "" {
-		r.taintTurn("files that the agent knows")
+		parts = append(parts, llm.Part{Source: llm.SourceKnowledge})
+	}
+	for _, p := range parts {
+		r.turn.Origin = r.turn.Origin.With(originOf(p))
 	}
 }
 
-// taintByResult notes the foreign text that the result of a call holds.
-func (r *run) taintByResult(c llm.Call) {
+// originOf returns whose words a part of a request holds.
+func originOf(p llm.Part) origin.Origin {
+	switch {
+	case p.Source == llm.SourceFile:
+		return p.Origin.With(origin.Foreign("an attached file"))
+	case p.Source == llm.SourceKnowledge:
+		return p.Origin.With(origin.Foreign("files that the agent knows"))
+	case p.Source == llm.SourceForeign && !p.Origin.IsForeign():
+		return p.Origin.With(origin.Foreign(strangersWords))
+	}
+	return p.Origin
+}
+
+// strangersWords is the source of what people said who may not use the bot.
+const strangersWords = "a message of a bot, or of somebody who may not use me"
+
+// markOrigins notes with the messages that a question is about whose words they are.
+func (r *run) markOrigins(ctx context.Context, m chat.Message, c *chat.Context) {
+	mayUse := r.usersAt(m.Conversation)
+	mark := func(s *chat.Said) {
+		switch {
+		case s.Origin.IsForeign(): // as whoever brought it knows
+		case s.Self:
+			s.Origin = r.originOfPost(ctx, m.Conversation, *s)
+		case s.Bot || !mayUse(s.ByID):
+			s.Origin = origin.Foreign(strangersWords)
+		default:
+			s.Origin = origin.User(m.Conversation.Platform, s.ByID)
+		}
+		// Whoever sends a file on did not choose its name.
+		if len(s.Files) > 0 {
+			s.Origin = s.Origin.With(origin.Foreign("the name of a file"))
+		}
+	}
+	for _, s := range []*chat.Said{c.Reply, c.Root} {
+		if s != nil {
+			mark(s)
+		}
+	}
+	for _, list := range [][]chat.Said{c.Linked, c.Recent} {
+		for i := range list {
+			mark(&list[i])
+		}
+	}
+	// Somebody who may not use the bot may have chosen them.
+	if !mayUse("") {
+		c.Place.Topic, c.Place.Thread = "", ""
+	}
+}
+
+// usersAt returns what reports whether a user, by ID, may use the bot in a conversation; of the empty ID: whether
+// everybody may.
+func (r *run) usersAt(at chat.Address) func(userID string) bool {
+	if r.engine.o.Access == nil {
+		return func(string) bool { return true }
+	}
+	return r.engine.o.Access.UsersAt(at)
+}
+
+// originOfPost returns whose words a post of the bot holds: what was stored with it, or what the turn had read that it
+// shows. Any other holds foreign text for all that is known.
+func (r *run) originOfPost(ctx context.Context, at chat.Address, s chat.Said) origin.Origin {
+	// The deadline of the look-ups may have passed by now; it is not meant for the store.
+	ctx = context.WithoutCancel(ctx)
+	shown, _, err := r.engine.o.Store.ShownTurn(ctx, at, s.ID)
+	if err == nil && shown.Origin != nil {
+		return *shown.Origin
+	}
+	if subject := cmp.Or(shown.Turn, s.Subject); err == nil && subject != "" {
+		var t conversation.Turn
+		if _, t, err = r.engine.o.Store.TurnOf(ctx, subject); err == nil {
+			return originOfTurns(conversation.Summary{}, []conversation.Turn{t})
+		}
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		r.engine.o.Log.Error("origin of a message of the bot not found", "message", s.ID, "error", err)
+	}
+	return origin.Foreign("a post of mine that is no answer, such as a digest")
+}
+
+// originOfResult returns whose words the result of a call holds.
+func (r *run) originOfResult(c llm.Call, res tool.Result) origin.Origin {
 	n, ok := r.tools[c.Name]
-	if !ok || !n.Tool.Spec().ReadsForeign() {
-		return
+	switch {
+	case !ok:
+		return origin.Origin{}
+	case !n.Tool.Spec().ReadsForeign():
+		return res.Origin
 	}
 	source := "the result of " + n.Name
 	if in := addressesOf(c); len(in) > 0 {
 		source += " (" + text.Shorten(in[0], maxTaintURLChars) + ")"
 	}
-	r.taintTurn(source)
+	return origin.Foreign(source)
 }
 
 // maxTaintURLChars is how much of an address the name of a source shows.
@@ -172,7 +266,7 @@ const maxNotedHosts = 5
 // there is none.
 func (r *run) unnamedLinks(answer string) string {
 	turns := append(slices.Clone(r.history.turns), *r.turn)
-	if len(taintOf(r.history.summary, turns)) == 0 {
+	if !originOfTurns(r.history.summary, turns).IsForeign() {
 		return ""
 	}
 	read := map[string]bool{}
@@ -212,27 +306,4 @@ func (r *run) isNaming(c llm.Call) bool {
 	inner, err := r.unwrap(c)
 	n, ok := r.tools[inner.Name]
 	return err == nil && ok && n.Tool.Spec().Native && namingTools[n.Tool.Spec().Server]
-}
-
-// foreignSources returns the sources of foreign text in a request: what turns have read, and descriptions of tools that
-// nobody has approved.
-func (r *run) foreignSources(turns []conversation.Turn) []string {
-	list := taintOf(r.history.summary, turns)
-	for _, name := range slices.Sorted(maps.Keys(r.tools)) {
-		if spec := r.tools[name].Tool.Spec(); spec.Unapproved {
-			list = addTaint(list, "the description of "+name+", which nobody has approved")
-		}
-	}
-	return list
-}
-
-// taintOf returns the sources of foreign text in turns and in the summary before them.
-func taintOf(before conversation.Summary, turns []conversation.Turn) []string {
-	list := before.Taint
-	for _, t := range turns {
-		for _, s := range t.Taint {
-			list = addTaint(list, s)
-		}
-	}
-	return list
 }

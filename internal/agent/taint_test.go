@@ -16,6 +16,7 @@ import (
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/tool"
 )
 
@@ -107,7 +108,7 @@ func TestCaller_TellsWhatTheModelHasRead(t *testing.T) {
 		return tool.Allow, ""
 	})
 	inProfile(b, func(p *agent.Profile) { p.Unattended, p.Granted = true, []string{"sheet"} })
-	b.memory.sums[room] = conversation.Summary{Text: "before", Taint: []string{"an attached file"}}
+	b.memory.sums[room] = conversation.Summary{Text: "before", Origin: origin.Foreign("an attached file")}
 	b.answer(t, t.Context(), one(asks("1", "go")))
 	b.answer(t, t.Context(), one(asks("2", "go on")))
 	if len(callers) != 2 {

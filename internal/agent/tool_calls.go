@@ -34,7 +34,7 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 	r.beginStep()
 	var mu sync.Mutex // guards r.turn and failed
 	var failed error
-	record := func(res llm.Result, calls []store.ToolCall) {
+	record := func(res llm.Part, calls []store.ToolCall) {
 		mu.Lock()
 		defer mu.Unlock()
 		if ctx.Err() != nil || failed != nil {
@@ -55,14 +55,14 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 		if r.countRepeat(inner) {
 			res, calls := r.refuseCall(ctx, inner,
 				"This very call was made before, with the result that you have. It was not run again.")
-			res.Name = c.Name
+			res.Result.Name = c.Name
 			record(res, calls)
 			continue
 		}
 		if c.ID == r.cutCall {
 			res, calls := r.refuseCall(ctx, inner, "Your message was cut at its length limit in the middle of this call, "+
 				"so that arguments may be missing. It was not run. Make it again with less in it, in several calls if need be.")
-			res.Name = c.Name
+			res.Result.Name = c.Name
 			record(res, calls)
 			continue
 		}
@@ -76,11 +76,7 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 				decided := sync.OnceFunc(undecided.Done)
 				defer decided()
 				res, calls := r.makeCall(ctx, c.Call, decided, undecided.Wait)
-				res.Name = c.calledAs // providers match a result with the name that the model called
-				// Before the result is saved: a turn that is resumed after a crash has to know what it has read.
-				mu.Lock()
-				r.taintByResult(c.Call)
-				mu.Unlock()
+				res.Result.Name = c.calledAs // providers match a result with the name that the model called
 				record(res, calls)
 			})
 		}
@@ -135,7 +131,7 @@ func (r *run) makeCall(
 	ctx context.Context,
 	c llm.Call,
 	decided, allDecided func(),
-) (llm.Result, []store.ToolCall) {
+) (llm.Part, []store.ToolCall) {
 	n, ok := r.tools[c.Name]
 	if !ok {
 		return r.refuseCall(ctx, c, r.whyMissing(c.Name))
@@ -180,7 +176,7 @@ func (r *run) whyMissing(name string) string {
 }
 
 // refuseCall returns the result and the record of a call that is not made.
-func (r *run) refuseCall(ctx context.Context, c llm.Call, why string) (llm.Result, []store.ToolCall) {
+func (r *run) refuseCall(ctx context.Context, c llm.Call, why string) (llm.Part, []store.ToolCall) {
 	n, ok := r.tools[c.Name]
 	if !ok {
 		n.Name = c.Name
@@ -197,13 +193,14 @@ func (r *run) finishCall(
 	seen chat.ToolRun,
 	out tool.Outcome,
 	record store.ToolCall,
-) (llm.Result, []store.ToolCall) {
+) (llm.Part, []store.ToolCall) {
 	seen.State, seen.Result = chat.Done, conversation.Cut(out.Result.Text, maxShownResult)
 	if out.Result.IsError {
 		seen.State = chat.Failed
 	}
 	r.showCall(seen)
-	return llm.Result{ID: c.ID, Name: c.Name, IsError: out.Result.IsError, Content: out.Shown}, []store.ToolCall{record}
+	res := llm.Result{ID: c.ID, Name: c.Name, IsError: out.Result.IsError, Content: out.Shown}
+	return llm.Part{Result: &res, Origin: r.originOfResult(c, out.Result)}, []store.ToolCall{record}
 }
 
 // caller returns on whose behalf a call is made.
@@ -219,13 +216,20 @@ func (r *run) caller(c llm.Call) tool.Caller {
 		Turn:          r.turn.ID,
 		Call:          c.ID,
 		Revised:       revised,
-		Taint:         r.provenance.taint,
+		Taint:         r.provenance.origin.Taint,
+		Authors:       r.otherAuthors(),
 		IsNamed:       r.provenance.isNamed,
 		Unattended:    r.profile.Unattended,
 		Granted:       r.profile.Granted,
 		Servers:       r.profile.Servers,
 		NumberSources: r.numberSources,
 	}
+}
+
+// otherAuthors returns the people, beside the asker, whose words the request holds.
+func (r *run) otherAuthors() []string {
+	asker := r.userID()
+	return slices.DeleteFunc(slices.Clone(r.provenance.origin.Authors), func(who string) bool { return who == asker })
 }
 
 // Files that tools return are posted with the answer, up to these limits.

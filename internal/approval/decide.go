@@ -83,7 +83,7 @@ func check(a store.Approval, scope Scope, by chat.User, at chat.Address) error {
 		return ErrNotShown
 	case scope == Once:
 	case !slices.Contains([]Scope{InConversation, Always, Reading}, scope),
-		scope == Reading && !a.Reading, scope != Reading && !a.Grantable, scope == InConversation && a.Asker.ID == "":
+		scope == Reading && !a.Reading, scope != Reading && !a.Grantable, scope == InConversation && !mayGrantHere(a):
 		return ErrScope
 	case scope != InConversation && !by.Operator && !by.Admin:
 		return ErrAlways

@@ -38,7 +38,8 @@ func (q *Queue) questionDraft(list []store.Approval) chat.Draft {
 		}
 	}
 	first := list[0]
-	d := chat.Draft{Key: postKey(first)}
+	from := first.Origin // of one turn, like the others
+	d := chat.Draft{Key: postKey(first), Origin: &from}
 	if len(open) == 0 {
 		d.Text = strings.Join(parts, "\n\n")
 		return d
@@ -73,7 +74,7 @@ func buttons(open []store.Approval) []chat.Button {
 	var list []chat.Button
 	if all(func(a store.Approval) bool { return len(a.Args) <= maxShownArgs }) {
 		list = append(list, chat.Button{Label: "Approve", Value: pressYes + " " + id, Style: chat.Primary})
-		if all(func(a store.Approval) bool { return a.Grantable && a.Asker.ID != "" }) {
+		if all(mayGrantHere) {
 			list = append(list, chat.Button{Label: "In this conversation", Value: pressHere + " " + id})
 		}
 		if all(func(a store.Approval) bool { return a.Grantable }) {
@@ -85,6 +86,9 @@ func buttons(open []store.Approval) []chat.Button {
 	}
 	return append(list, chat.Button{Label: "Deny", Value: pressNo + " " + id, Style: chat.Danger})
 }
+
+// mayGrantHere reports whether an approval of a call may count for more calls of its asker.
+func mayGrantHere(a store.Approval) bool { return a.Grantable && !a.Shared && a.Asker.ID != "" }
 
 // shownArgs returns the arguments of a call as people see them before they decide.
 func (q *Queue) shownArgs(a store.Approval) string {
@@ -116,8 +120,11 @@ func (q *Queue) whoDecides(open ...store.Approval) string {
 		return slices.ContainsFunc(buttons(open), func(b chat.Button) bool { return strings.HasPrefix(b.Value, word+" ") })
 	}
 	if has(pressAlways) {
-		words += " *In this conversation* and *Always here* also let me run this tool with other arguments, as long as I " +
-			"have read nothing that others wrote; *Always here* is for administrators."
+		which := "*Always here*, for administrators, also lets"
+		if has(pressHere) {
+			which = "*In this conversation* (while I have read only your words) and *Always here* (for administrators) also let"
+		}
+		words += " " + which + " me run this tool with other arguments, if I have read nothing from outside."
 	}
 	if has(pressReading) {
 		var servers []string

@@ -331,6 +331,8 @@ func (q *Queue) enter(in tool.Intent, v tool.Verdict) (*entry, string) {
 		Approvers:    v.Approvers,
 		Grantable:    v.Grantable,
 		Reading:      v.ReadingGrantable,
+		Shared:       v.Shared,
+		Origin:       in.Caller.Origin(),
 		Conversation: in.Caller.Conversation,
 		Asker:        in.Caller.User,
 		At:           now,

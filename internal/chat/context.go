@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"time"
+
+	"ravenbot/internal/origin"
 )
 
 // Context is what a message is about, beside its own words: where it was said and what it
@@ -71,8 +73,8 @@ type Said struct {
 	// ByID is the user's ID on the platform; empty: not known.
 	ByID string
 	Bot  bool
-	// Outsider: its author may not use the bot here. The agent sets it, adapters leave it false.
-	Outsider bool
+	// Origin says whose words it holds. The agent sets it; of platforms' messages adapters leave it zero.
+	Origin origin.Origin
 	// Self: the bot itself said it.
 	Self  bool
 	Text  string // with the text of embeds and of forwarded messages

@@ -133,6 +133,9 @@ func simulateCall(ctx context.Context, c *invocation) error {
 	if roles := c.flagText("roles"); roles != "" {
 		sim.Roles = strings.Split(roles, ",")
 	}
+	if others := c.flagText("others"); others != "" {
+		sim.Others = strings.Split(others, ",")
+	}
 	return c.explainCall(ctx, sim)
 }
 
@@ -147,6 +150,9 @@ func (c *invocation) explainCall(ctx context.Context, sim roster.Simulation) err
 	query := url.Values{"user": {sim.User}, "channel": {at.String()}, "arguments": {string(sim.Args)}}
 	if len(sim.Roles) > 0 {
 		query.Set("roles", strings.Join(sim.Roles, ","))
+	}
+	if len(sim.Others) > 0 {
+		query.Set("others", strings.Join(sim.Others, ","))
 	}
 	if sim.Tainted {
 		query.Set("tainted", "true")

@@ -37,6 +37,7 @@ func whyFlags(c *invocation) {
 func simulateFlags(c *invocation) {
 	whyFlags(c)
 	c.flags.String("roles", "", "the `ROLES` of the user, separated by commas")
+	c.flags.String("others", "", "the `IDS` of other users whose words the turn has read, separated by commas")
 	c.flags.Bool("tainted", false, "as if the turn had read text of others, such as a page")
 }
 

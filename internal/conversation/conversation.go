@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ravenbot/internal/llm"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/text"
 )
 
@@ -47,9 +48,8 @@ type Turn struct {
 	User    string    `json:"user,omitempty"`   // platform and id of who asked; empty: several people
 	Served  string    `json:"served,omitempty"` // the model that gave the answer
 	Error   string    `json:"error,omitempty"`  // reference under which the log has the fault
-	// Taint names the foreign text that the turn has read: pages, feeds, files, results of MCP
-	// tools, words of people who may not use the bot.
-	Taint []string `json:"taint,omitempty"`
+	// Origin says whose words the turn has read. Its Authors are empty in turns from before November 2026.
+	origin.Origin
 }
 
 // Subjects returns the subjects of the messages that the turn answers.
@@ -92,8 +92,8 @@ type Summary struct {
 	// summaries from before these were recorded.
 	From  uint64    `json:"from,omitempty"`
 	Since time.Time `json:"since,omitzero"`
-	// Taint names the foreign text that the turns had read.
-	Taint []string `json:"taint,omitempty"`
+	// Origin says whose words the turns had read.
+	origin.Origin
 }
 
 // Size returns about how many bytes of text a turn adds to a request.

@@ -208,6 +208,7 @@ func (s *Service) newAnswerPost(
 		}
 	}
 	if turn != nil {
+		d.Origin = &turn.Origin
 		if !d.Failed {
 			p.Turn = turn.ID
 		}

@@ -79,8 +79,8 @@ type Outbox interface {
 
 // Reactions keeps the feedback that reactions to posts are.
 type Reactions interface {
-	// ShownTurn returns the turn that a message of the bot shows, by the message's id and
-	// channel, or false.
+	// ShownTurn returns what is known of a message of the bot, by the message's id and channel,
+	// or false.
 	ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error)
 	// SaveReaction applies a reaction to the feedback of its user. A repeat changes nothing.
 	SaveReaction(ctx context.Context, r store.Reaction) error

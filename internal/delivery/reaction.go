@@ -16,7 +16,7 @@ func (s *Service) saveReaction(ctx context.Context, m chat.Message) error {
 	if err == nil && !known && !r.Gone && s.flushUnlessClosed() {
 		shown, known, err = s.o.Store.ShownTurn(ctx, m.Conversation, r.Post)
 	}
-	if err != nil || !known {
+	if err != nil || shown.Turn == "" {
 		return err
 	}
 	m.Conversation = shown.To // with the thread, which the platform may not tell

@@ -115,7 +115,7 @@ func (s *Service) remind(ctx context.Context, m chat.Message, words string) (str
 	if err != nil {
 		return "", BadJob{err}
 	}
-	return s.addReminder(ctx, m, w, what, "")
+	return s.addReminder(ctx, m, w, Job{Text: what})
 }
 
 // zoneTimeout is how long a platform may take to tell the time zone of a user.
@@ -134,26 +134,18 @@ func (s *Service) Zone(ctx context.Context, m chat.Message) *time.Location {
 	return zone
 }
 
-// addReminder makes a reminder, and returns what its author is told. link leads to the message that it is about; empty:
-// it is about none.
-func (s *Service) addReminder(ctx context.Context, m chat.Message, w when, what, link string) (string, error) {
-	if what == "" {
+// addReminder makes a reminder for the author of a message of a job that has its Text and Origin, and a Link if it is
+// about a message. It returns what the author is told.
+func (s *Service) addReminder(ctx context.Context, m chat.Message, w when, j Job) (string, error) {
+	if j.Text == "" {
 		return "", BadJob{errors.New("it does not say what to remind you of")}
 	}
 	if m.Author.ID == "" || !s.o.Places.CanPost(m.Conversation) {
 		return "", BadJob{errors.New("nothing can be posted here")}
 	}
-	info, err := s.Add(ctx, Job{
-		At:       w.at.UTC(),
-		Schedule: w.schedule,
-		Timezone: w.zone,
-		Post:     []string{m.Conversation.String()},
-		Text:     what,
-		Link:     link,
-		Source:   FromChat,
-		By:       chat.User{ID: m.Author.ID, Name: m.Author.Name},
-		On:       m.Conversation.Platform,
-	})
+	j.At, j.Schedule, j.Timezone, j.Source = w.at.UTC(), w.schedule, w.zone, FromChat
+	j.Post, j.By, j.On = []string{m.Conversation.String()}, chat.User{ID: m.Author.ID, Name: m.Author.Name}, m.Conversation.Platform
+	info, err := s.Add(ctx, j)
 	if err != nil {
 		return "", err
 	}

@@ -23,6 +23,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
 	"ravenbot/internal/feed"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 )
@@ -195,8 +196,9 @@ func (s *Service) deliver(
 		_, err := s.save(ctx, j)
 		return id, err
 	}
+	from := origin.Foreign("the webhook " + name)
 	// A text needs no further work: its posts are stored with the delivery.
-	return id, s.saveDelivery(ctx, id, j.buildPosts(now, chat.Draft{Text: words}, now))
+	return id, s.saveDelivery(ctx, id, j.buildPosts(now, chat.Draft{Text: words, Origin: &from}, now))
 }
 
 var (

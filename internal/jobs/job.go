@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/schedule"
 )
 
@@ -49,6 +50,8 @@ type Job struct {
 	// Hook is the webhook that brought it, Foreign what was sent: text of others, which a task reads as such.
 	Hook    string `json:"hook,omitempty"`
 	Foreign string `json:"foreign,omitempty"`
+	// Origin says whose words Text holds beside those of By.
+	Origin origin.Origin `json:"origin,omitzero"`
 }
 
 // Limits of jobs.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/text"
 )
 
@@ -98,5 +99,6 @@ func (s *Service) remindAbout(ctx context.Context, m chat.Message) (string, erro
 		return "", BadJob{err}
 	}
 	what := text.Shorten(strings.TrimSpace(m.Values[fieldText]), 2*maxQuoted)
-	return s.addReminder(ctx, m, w, cmp.Or(what, "this message"), s.o.Places.Link(m.Conversation, id))
+	return s.addReminder(ctx, m, w, Job{Text: cmp.Or(what, "this message"), Link: s.o.Places.Link(m.Conversation, id),
+		Origin: origin.Foreign("a message that somebody is reminded of")}) // the form proposes its words
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 )
@@ -86,13 +87,14 @@ func (s *Service) makeDraft(
 // reminder returns the post of a job that has a text.
 func (j Job) reminder() chat.Draft {
 	if j.Source != FromChat {
-		return chat.Draft{Text: j.Text}
+		return chat.Draft{Text: j.Text, Origin: &origin.Origin{}}
 	}
+	from := j.Origin.With(origin.User(j.On, j.By.ID))
 	words := "⏰ " + text.EscapeMarkdown(j.Text)
 	if j.Link != "" {
 		words += "\n" + link("The message", j.Link)
 	}
-	return chat.Draft{Text: words, Notify: []string{"user:" + j.By.ID}}
+	return chat.Draft{Text: words, Notify: []string{"user:" + j.By.ID}, Origin: &from}
 }
 
 // finish stores that a due time was carried out together with its posts, and queues them. It tries until the store

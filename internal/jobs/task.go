@@ -8,6 +8,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 )
 
@@ -56,6 +57,9 @@ func AgentTask(a Agent, turns Turns, now func() time.Time) Task {
 			return chat.Draft{}, nil, ctx.Err()
 		case d == nil:
 			return chat.Draft{}, nil, errors.New("the agent gave no answer")
+		}
+		if turn != nil {
+			d.Origin = &turn.Origin
 		}
 		return *d, func(ctx context.Context) error {
 			if j.IsOnce() {
@@ -108,7 +112,8 @@ func (s *Service) Readable(task chat.Address) (chat.Address, bool) {
 func (s *Service) Context(m chat.Message) (about chat.Context, ok bool) {
 	j, _, ok := s.Find(m.Conversation)
 	if ok && j.Foreign != "" {
-		about.Linked = []chat.Said{{By: "webhook " + j.Hook, Bot: true, Text: j.Foreign, At: j.Created}}
+		about.Linked = []chat.Said{{By: "webhook " + j.Hook, Bot: true, Text: j.Foreign, At: j.Created,
+			Origin: origin.Foreign("the webhook " + j.Hook)}}
 	}
 	return about, ok
 }

@@ -37,7 +37,7 @@ func (s *Service) Tool() tool.Tool {
 			if err != nil {
 				return tool.Failure("No reminder was made: " + err.Error() + ". Ask which time is meant if it is not clear."), nil
 			}
-			words, err := s.addReminder(ctx, m, w, strings.TrimSpace(in.Text), "")
+			words, err := s.addReminder(ctx, m, w, Job{Text: strings.TrimSpace(in.Text), Origin: c.Origin()})
 			if bad := (BadJob{}); errors.As(err, &bad) {
 				return tool.Failure("No reminder was made: " + bad.Error() + "."), nil
 			}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"ravenbot/internal/origin"
 	"ravenbot/internal/text"
 )
 
@@ -54,6 +55,8 @@ type Part struct {
 	// Subject is the identity (chat.Message.Subject) of the message that Text quotes; empty: it
 	// quotes none, or one that is not known.
 	Subject string `json:"subject,omitempty"`
+	// Origin says whose words Text or Result holds. In turns from before November 2026 Source alone says it.
+	Origin origin.Origin `json:"origin,omitzero"`
 }
 
 // Source says where the text of a user's part comes from. Only SourceWords was said to the bot.

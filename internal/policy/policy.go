@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"ravenbot/internal/address"
+	"ravenbot/internal/chat"
 	"ravenbot/internal/tool"
 )
 
@@ -60,9 +61,39 @@ func New(o Options) *Policy { return &Policy{o} }
 
 // Decide returns the decision about a call.
 func (p *Policy) Decide(in tool.Intent) tool.Verdict {
-	v := p.decide(newCall(in))
+	v := p.decideForAll(newCall(in))
 	if v.Decision == tool.Ask && in.Caller.Unattended {
 		v.Decision, v.Reason = tool.Deny, v.Reason+", and a scheduled task has nobody to ask"
+	}
+	return v
+}
+
+// decideForAll returns the decision about a call, which asks if the caller may make it unasked, but not everybody whose
+// words may have caused it: the caller then confirms that the call is meant. Whose foreign text is, nobody knows: it has
+// the rights of nobody, but for rules that say "tainted": true.
+func (p *Policy) decideForAll(in call) tool.Verdict {
+	v, c := p.decide(in), in.Caller
+	v.Shared = len(c.Authors) > 0
+	authors := c.Authors
+	if len(c.Taint) > 0 {
+		authors = append(slices.Clip(authors), "")
+	}
+	if v.Decision != tool.Allow {
+		return v
+	}
+	for _, who := range authors {
+		_, id, _ := strings.Cut(who, "/")
+		in.author = &chat.User{ID: id}
+		if other := p.decide(in); other.Decision == tool.Allow {
+			continue
+		}
+		reason := "words of somebody were read before who may not run it unasked"
+		if id != "" {
+			reason = "words of " + id + " were read before, who may not run it unasked"
+		}
+		asked := p.ask(in, p.read(in), reason)
+		asked.Shared = true
+		return asked
 	}
 	return v
 }
@@ -70,6 +101,8 @@ func (p *Policy) Decide(in tool.Intent) tool.Verdict {
 // call is a call with what many rules ask of it, worked out once.
 type call struct {
 	tool.Intent
+	// author is whose rights are asked for, of whose roles and account name nothing is known; nil: the caller's.
+	author *chat.User
 	names []string        // by which rules may name the tool
 	texts func() []string // see address.Texts
 	// addresses are those in the arguments.
@@ -84,7 +117,7 @@ func newCall(in tool.Intent) call {
 		names = append(names, toolNames(in.Tool)...)
 	}
 	texts := sync.OnceValue(func() []string { return address.Texts(in.Args) })
-	return call{in, names, texts, sync.OnceValue(func() []string {
+	return call{in, nil, names, texts, sync.OnceValue(func() []string {
 		var list []string
 		for _, s := range texts() {
 			list = append(list, address.In(s)...)
@@ -130,14 +163,24 @@ func (p *Policy) holds(r Rule, in call) bool {
 	case !matchesNames(r.Tools, in.names),
 		!matchesHint(r.Hint, p.Class(in.Tool.Tool.Spec())),
 		len(r.Channels) > 0 && !matchesChannel(r.Channels, c),
-		len(r.Users) > 0 && !slices.Contains(r.Users, c.User.ID) && !slices.Contains(r.Users, c.User.Handle),
-		len(r.Roles) > 0 && !slices.ContainsFunc(r.Roles, func(role string) bool {
-			return slices.Contains(c.User.Roles, role)
-		}),
+		len(r.Users)+len(r.Roles) > 0 && !r.namesPerson(in),
 		r.Tainted != nil && *r.Tainted != (len(c.Taint) > 0):
 		return false
 	}
 	return len(r.Hosts) == 0 || matchesHosts(r, in.addresses())
+}
+
+// namesPerson reports whether the users and roles of a rule are about the person whose rights are asked for. Somebody whose
+// roles are not known may have any that forbid something, and none that allow it.
+func (r Rule) namesPerson(in call) bool {
+	who, mayHaveRole := in.Caller.User, false
+	if in.author != nil && (in.author.ID != "" || r.Tainted == nil || !*r.Tainted) {
+		who, mayHaveRole = *in.author, in.author.ID != "" && r.Decision != tool.Allow
+	}
+	return (len(r.Users) == 0 || slices.Contains(r.Users, who.ID) || slices.Contains(r.Users, who.Handle)) &&
+		(len(r.Roles) == 0 || mayHaveRole || slices.ContainsFunc(r.Roles, func(role string) bool {
+			return slices.Contains(who.Roles, role)
+		}))
 }
 
 // Class returns the hint of a tool: readOnly, write, destructive or unknown. That a tool only

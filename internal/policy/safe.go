@@ -81,11 +81,20 @@ func (p *Policy) runs(in call, r reading) bool {
 	case r.class != readOnly:
 		// People decide beforehand about calls of their own alone: not about what foreign text may cause.
 		return !foreign && !c.Unattended && (slices.Contains(r.server.AlwaysAllow, spec.Name) ||
-			isPlace(c) && p.o.Grants != nil && p.o.Grants.Allow(in.Intent))
+			isPlace(c) && p.o.Grants != nil && p.o.Grants.Allow(in.intent()))
 	case r.closed, !foreign && !c.Unattended, spec.Native && goesToNamedAddresses(in):
 		return true
 	}
 	return r.trust && r.within && !c.Unattended && !in.namesAnother()
+}
+
+// intent returns the call as if the person whose rights are asked for made it.
+func (c call) intent() tool.Intent {
+	in := c.Intent
+	if c.author != nil {
+		in.Caller.User = *c.author
+	}
+	return in
 }
 
 // isPlace reports whether a call was made in a place where people can decide about more calls than one.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 )
@@ -558,7 +559,8 @@ func (p *poll) draft() chat.Draft {
 		}
 		lines = append(lines, fmt.Sprintf("%d. %s: %s%d (%d %%)", n+1, text.EscapeMarkdown(option), bar, counts[n], percent))
 	}
-	d := chat.Draft{Text: strings.Join(lines, "\n"), Footer: p.footer(total)}
+	by := origin.User(p.To.Platform, p.By.ID)
+	d := chat.Draft{Text: strings.Join(lines, "\n"), Footer: p.footer(total), Origin: &by}
 	if p.Closed != nil {
 		return d
 	}

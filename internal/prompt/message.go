@@ -11,6 +11,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/text"
 )
 
@@ -199,20 +200,21 @@ func quote(s chat.Said, maxChars int, zone *time.Location) llm.Part {
 		return r == '\n' || r == '\r' || r == '\v' || r == '\f' || r == '\u0085' || r == '\u2028' || r == '\u2029'
 	})
 	p := contextPart(head + ":\n> " + strings.Join(lines, "\n> ") + "\n")
-	if p.Subject = s.Subject; s.Outsider || s.Bot && !s.Self {
+	if p.Subject, p.Origin = s.Subject, s.Origin; s.Origin.IsForeign() {
 		p.Source = llm.SourceForeign
 	}
 	return p
 }
 
 // Notes returns the part with notes about whoever asks and about the place, to be put behind
-// everything else of a request. It is empty where there are none.
-func Notes(notes string) llm.Part {
+// everything else of a request. It is empty where there are none. from says whose words they are.
+func Notes(notes string, from origin.Origin) llm.Part {
 	if strings.TrimSpace(notes) == "" {
 		return llm.Part{}
 	}
 	return llm.Part{
 		Source: llm.SourceNote,
+		Origin: from,
 		Text:   "\n" + Enclose("Notes from memory that may matter here", text.Cut(strings.TrimSpace(notes), maxNotesBytes)),
 	}
 }

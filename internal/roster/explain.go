@@ -43,6 +43,7 @@ type Simulation struct {
 	User    string // id on the channel's platform
 	Roles   []string
 	Channel chat.Address
+	Others  []string        // ids of other users whose words the turn has read
 	Tainted bool            // the turn has read foreign text
 	Args    json.RawMessage // nil: none
 }
@@ -182,6 +183,9 @@ func (q inquiry) intent() tool.Intent {
 		Conversation: q.channel,
 		User:         chat.User{ID: q.user, Roles: q.sim.Roles},
 	}}
+	for _, who := range q.sim.Others {
+		in.Caller.Authors = append(in.Caller.Authors, q.channel.Platform+"/"+who)
+	}
 	if q.sim.Tainted {
 		// The policy looks at whether there is any taint, not at what it says.
 		in.Caller.Taint = []string{"text of others, as was assumed"}
@@ -299,6 +303,9 @@ func (q inquiry) askPolicy() Finding {
 	case line >= 0:
 		rule := q.state.config.Tools.Policy[line]
 		f.Reason = fmt.Sprintf("tools.policy[%d] %s decides %q", line, describeRule(rule), rule.Decision)
+		if string(v.Decision) != rule.Decision {
+			f.Reason += ", but " + v.Reason
+		}
 	case q.state.config.Tools.Mode == "open":
 		f.Reason = "no line of tools.policy is about it, and tools.mode is open"
 	case v.Reason == "":

@@ -45,6 +45,8 @@ type Verdict struct {
 	Approvers []string
 	// Grantable says that an approval may count for more calls of the tool than this one.
 	Grantable bool
+	// Shared says that a wider approval for its asker alone would not count, because words of others are in the turn.
+	Shared bool
 	// ReadingGrantable says that an administrator may let the reading tools of the server run, this one included, also
 	// after foreign text.
 	ReadingGrantable bool

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 )
 
 // Spec describes a tool. Server is the name under which it is configured, or a
@@ -65,6 +66,7 @@ type Result struct {
 	Structured json.RawMessage // the same as JSON, where the tool returns it
 	Files      []chat.File     // pictures, sound and other data, for people and for models that take them
 	Sources    []chat.Link     // pages that the result is from
+	Origin     origin.Origin   // whose words it holds, of tools for which ReadsForeign reports false
 	IsError    bool
 	NotRun     bool // a rule, a hook or a person refused the call, or nobody approved it: the tool has not failed
 }
@@ -102,6 +104,9 @@ type Caller struct {
 	// Taint names the foreign text that the turn has read, such as a page or a file; empty: all
 	// that it has read was said by people who may use the bot.
 	Taint []string
+	// Authors are platform/id of the people, beside User, whose words the turn has read. An id is empty where it is not
+	// known who it was.
+	Authors []string
 	// IsNamed reports whether an address may be used after foreign text: a participant, a search or a page that was
 	// read named it to the letter. nil: nobody did.
 	IsNamed func(address string) bool
@@ -165,6 +170,15 @@ func (f Func) Spec() Spec { return f.Described }
 // Call runs the function.
 func (f Func) Call(ctx context.Context, args json.RawMessage) (Result, error) {
 	return f.Do(ctx, args)
+}
+
+// Origin returns whose words a turn has read in which the caller made a call: what the call stores keeps it.
+func (c Caller) Origin() origin.Origin {
+	o := origin.Origin{Taint: c.Taint, Authors: c.Authors}
+	if c.User.ID != "" {
+		o = o.With(origin.User(c.Conversation.Platform, c.User.ID))
+	}
+	return o
 }
 
 // Text returns a successful result of plain text.

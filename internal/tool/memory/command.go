@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 )
@@ -168,7 +169,7 @@ func (p *Pack) edit(ctx context.Context, m chat.Message, of scope, which, words 
 	if n := utf8.RuneCountInString(note); n == 0 || n > maxNoteChars {
 		return "", userError(fmt.Sprintf("A note has 1 to %d characters; this one has %d.", maxNoteChars, n))
 	}
-	before, kept, err := p.replace(ctx, of, n, note, m)
+	before, kept, err := p.replace(ctx, of, n, note, m, origin.User(m.Conversation.Platform, m.Author.ID))
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return "", noSuchNote(of, n)

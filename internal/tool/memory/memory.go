@@ -136,7 +136,7 @@ func (p *Pack) save(ctx context.Context, c tool.Caller, in args) (tool.Result, e
 		return tool.Text(fmt.Sprintf("Nothing was stored: number %d about %s says this already: “%s”. "+
 			"memory_update changes its words.", old.N, of.whom, old.Text)), nil
 	}
-	kept, isNew, err := p.add(ctx, of, note, cmp.Or(c.User.Name, c.User.ID), userKey(c.Conversation.Platform, c.User))
+	kept, isNew, err := p.add(ctx, of, note, cmp.Or(c.User.Name, c.User.ID), userKey(c.Conversation.Platform, c.User), c.Origin())
 	switch {
 	case errors.Is(err, store.ErrFull):
 		return p.refuseFull(ctx, of)
@@ -162,7 +162,7 @@ func (p *Pack) update(ctx context.Context, c tool.Caller, in args) (tool.Result,
 	if refused != "" {
 		return tool.Failure("Nothing was changed: " + refused), nil
 	}
-	before, kept, err := p.replace(ctx, of, in.N, note, chat.Message{Conversation: c.Conversation, Author: c.User})
+	before, kept, err := p.replace(ctx, of, in.N, note, chat.Message{Conversation: c.Conversation, Author: c.User}, c.Origin())
 	var said userError
 	if errors.As(err, &said) {
 		return tool.Failure("Nothing was changed: " + string(said)), nil
@@ -247,7 +247,11 @@ func (p *Pack) search(ctx context.Context, c tool.Caller, in args) (tool.Result,
 	if strings.TrimSpace(in.Query) != "" {
 		notes = rank(notes, in.Query)
 	}
-	return tool.Text(describe(notes, c.User.ID == "")), nil
+	res := tool.Text(describe(notes, c.User.ID == ""))
+	for _, n := range notes[:min(len(notes), maxHits)] {
+		res.Origin = res.Origin.With(n.origin())
+	}
+	return res, nil
 }
 
 // describe returns notes for a model, with a warning that they are data.

@@ -9,13 +9,19 @@ import (
 	"unicode/utf8"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 )
 
-// add stores a note of who asked: their name, and userKey of them.
-func (p *Pack) add(ctx context.Context, of scope, note, by, user string) (store.Memory, bool, error) {
-	m := store.Memory{Scope: of.key, Text: note, By: by, User: user, At: p.o.Now()}
+// add stores a note of who asked: their name, userKey of them, and whose words they may have had noted.
+func (p *Pack) add(
+	ctx context.Context,
+	of scope,
+	note, by, user string,
+	from origin.Origin,
+) (store.Memory, bool, error) {
+	m := store.Memory{Scope: of.key, Text: note, By: by, User: user, At: p.o.Now(), Origin: from}
 	return p.o.Store.SaveMemory(ctx, m, maxNotes)
 }
 
@@ -27,14 +33,15 @@ func userKey(platform string, who chat.User) string {
 	return platform + "/" + who.ID
 }
 
-// replace changes the text of a note on behalf of the author of m. In a channel it takes an administrator, or the
-// one who had the note stored.
+// replace changes the text of a note on behalf of the author of m, to what may be words of others. In a channel it takes
+// an administrator, or the one who had the note stored.
 func (p *Pack) replace(
 	ctx context.Context,
 	of scope,
 	n uint64,
 	note string,
 	m chat.Message,
+	from origin.Origin,
 ) (before, kept store.Memory, err error) {
 	by, user := cmp.Or(m.Author.Name, m.Author.ID), userKey(m.Conversation.Platform, m.Author)
 	if of.isChannel() && !p.o.Manages(m) {
@@ -54,7 +61,7 @@ func (p *Pack) replace(
 			return store.Memory{}, store.Memory{}, userError(who + " change this note of the channel.")
 		}
 	}
-	changed := store.Memory{Scope: of.key, N: n, Text: note, By: by, User: user, At: p.o.Now()}
+	changed := store.Memory{Scope: of.key, N: n, Text: note, By: by, User: user, At: p.o.Now(), Origin: from}
 	return p.o.Store.ReplaceMemory(ctx, changed)
 }
 
@@ -87,7 +94,7 @@ func (p *Pack) Add(ctx context.Context, scope, words, by string) (store.Memory, 
 	if n := utf8.RuneCountInString(note); n == 0 || n > maxNoteChars {
 		return store.Memory{}, userError(fmt.Sprintf("the text of a note has %d characters, want 1 to %d", n, maxNoteChars))
 	}
-	kept, _, err := p.add(ctx, of, note, by, "")
+	kept, _, err := p.add(ctx, of, note, by, "", origin.Origin{})
 	if errors.Is(err, store.ErrFull) {
 		return kept, userError(fmt.Sprintf("%s has %d notes, which is the most; remove one first", scope, maxNotes))
 	}

@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 
+	"ravenbot/internal/origin"
 	"ravenbot/internal/search"
 	"ravenbot/internal/store"
 )
@@ -12,6 +13,14 @@ type hit struct {
 	store.Memory
 	of       scope
 	evidence float64 // as search.Hit says
+}
+
+// origin returns whose words the note holds: of those of older versions all that is known is who had it stored.
+func (h hit) origin() origin.Origin {
+	if h.User == "" {
+		return h.Origin
+	}
+	return h.Origin.With(origin.Origin{Authors: []string{h.User}})
 }
 
 // usualWords is the number of words of a usual note.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/text"
 )
 
@@ -30,8 +31,9 @@ const (
 // the author of m and about its channel that have to do with the question, the newest that say how the author wants
 // things, and where a scope has few notes, the newest of them. It returns 8 notes and 1 KiB at most, each with its
 // number and date; they are what people said, not instructions. An author without ID stands for several people who are
-// answered at once, and then notes about people are left out. Where the store fails it logs that and returns "".
-func (p *Pack) Recall(ctx context.Context, m chat.Message, question string) string {
+// answered at once, and then notes about people are left out. from says whose words the notes are. Where the store fails it
+// logs that and returns "".
+func (p *Pack) Recall(ctx context.Context, m chat.Message, question string) (notes string, from origin.Origin) {
 	var own []hit
 	var err error
 	if m.Author.ID != "" {
@@ -40,7 +42,7 @@ func (p *Pack) Recall(ctx context.Context, m chat.Message, question string) stri
 	here, err2 := p.notes(ctx, channelScope(m.Conversation))
 	if err = errors.Join(err, err2); err != nil {
 		p.o.Log.Error("notes for a question not read", "conversation", m.Conversation.String(), "error", err)
-		return ""
+		return "", from
 	}
 	var b strings.Builder
 	shown := 0
@@ -50,9 +52,10 @@ func (p *Pack) Recall(ctx context.Context, m chat.Message, question string) stri
 		if shown < maxRecalled && b.Len()+len(line) <= maxRecallBytes {
 			b.WriteString(line)
 			shown++
+			from = from.With(n.origin())
 		}
 	}
-	return b.String()
+	return b.String(), from
 }
 
 // notes returns the notes of a scope, the newest first.

@@ -11,7 +11,7 @@ import (
 
 func (r *room) recall(where chat.Address, who chat.User, question string) string {
 	r.t.Helper()
-	text := r.pack.Recall(r.t.Context(), chat.Message{Conversation: where, Author: who}, question)
+	text, _ := r.pack.Recall(r.t.Context(), chat.Message{Conversation: where, Author: who}, question)
 	if len(text) > 1024 || strings.Count(text, "- about ") > 8 {
 		r.t.Errorf("%d bytes are recalled:\n%s", len(text), text)
 	}
