@@ -42,7 +42,7 @@ func TestContext_Channel_TellsPlacePeopleAndWhatWasSaid(t *testing.T) {
 	b := start(t, simslack.Options{}, slack.Options{})
 	channel, anna, berit := b.sim.AddChannel("general").ID, b.sim.AddUser("anna"), b.sim.AddUser("berit")
 	b.sim.SetProfile(anna.ID, "Anna 🌻", "America/New_York")
-	b.sim.SetTopic(channel, "Lunch & <@"+berit.ID+">")
+	b.sim.SetTopic(channel, berit, "Lunch & <@"+berit.ID+">")
 	up(t, b)
 	for _, text := range []string{"too old", "sushi, <@" + anna.ID + ">?", "or pizza"} {
 		b.sim.Say(channel, berit, text)
@@ -50,7 +50,7 @@ func TestContext_Channel_TellsPlacePeopleAndWhatWasSaid(t *testing.T) {
 	e := b.sim.Mention(channel, anna, "what does <@"+berit.ID+"> want?")
 	m := handed(t, b, e)
 	c := b.Context(deadline(t), m, chat.ContextQuery{Messages: 2})
-	want := chat.Place{Server: "Simulated", Channel: "general", Topic: "Lunch & @" + berit.ID, Members: 2}
+	want := chat.Place{Server: "Simulated", Channel: "general", Topic: "Lunch & @" + berit.ID, TopicBy: berit.ID, Members: 2}
 	if c.Place != want {
 		t.Errorf("place %+v, want %+v", c.Place, want)
 	}

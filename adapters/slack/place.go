@@ -1,7 +1,6 @@
 package slack
 
 import (
-	"cmp"
 	"context"
 	"net/url"
 	"time"
@@ -24,6 +23,7 @@ const (
 type channelInfo struct {
 	name    string
 	topic   string // or its purpose
+	topicBy string // user id
 	members int
 }
 
@@ -40,7 +40,8 @@ func (s *Slack) newChannels() *kit.Cache[channelInfo] {
 // fetchChannel asks Slack for a channel. A refusal is no error: then nothing is known of it.
 func (s *Slack) fetchChannel(ctx context.Context, channel string) (channelInfo, error) {
 	type said struct {
-		Value string `json:"value"`
+		Value   string `json:"value"`
+		Creator string `json:"creator"`
 	}
 	var answer struct {
 		Channel struct {
@@ -65,9 +66,14 @@ func (s *Slack) fetchChannel(ctx context.Context, channel string) (channelInfo, 
 	if c.Group {
 		c.Name = "" // made of the members' account names, which say nothing
 	}
+	topic := c.Topic
+	if topic.Value == "" {
+		topic = c.Purpose
+	}
 	return channelInfo{
 		name:    c.Name,
-		topic:   s.saidText(&wireMessage{Text: cmp.Or(c.Topic.Value, c.Purpose.Value)}, nil),
+		topic:   s.saidText(&wireMessage{Text: topic.Value}, nil),
+		topicBy: topic.Creator,
 		members: c.Members,
 	}, nil
 }
@@ -86,7 +92,7 @@ func (s *Slack) placeOf(ctx context.Context, m chat.Message) chat.Place {
 	if err != nil && ctx.Err() == nil {
 		s.o.Log.Debug("slack channel not looked up", "channel", m.Conversation.Channel, "error", redact(err))
 	}
-	place.Channel, place.Topic, place.Members = c.name, c.topic, c.members
+	place.Channel, place.Topic, place.TopicBy, place.Members = c.name, c.topic, c.topicBy, c.members
 	return place
 }
 

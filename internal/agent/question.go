@@ -122,8 +122,12 @@ func (r *run) userParts(m chat.Message, about chat.Context) []llm.Part {
 	}
 	words := llm.Part{Text: prompt.Words(m, about), Origin: origin.User(m.Conversation.Platform, m.Author.ID)}
 	mayUse := r.usersAt(m.Conversation)
-	for id := range about.Names {
-		if id != m.Author.ID && !mayUse(id) && strings.Contains(m.Text, "@"+id) {
+	for id := range about.Names { // of the people whom it mentions
+		switch {
+		case id == m.Author.ID || !strings.Contains(m.Text, "@"+id):
+		case mayUse(id):
+			words.Origin = words.Origin.With(origin.User(m.Conversation.Platform, id))
+		default:
 			words.Origin = words.Origin.With(origin.Foreign("the name of somebody who may not use me"))
 		}
 	}

@@ -77,6 +77,9 @@ func (r *run) noteOrigin() {
 	if r.standing != "" {
 		parts = append(parts, llm.Part{Source: llm.SourceKnowledge})
 	}
+	if r.place.Topic != "" && r.place.TopicBy != "" {
+		parts = append(parts, llm.Part{Origin: origin.User(r.message.Conversation.Platform, r.place.TopicBy)})
+	}
 	for _, p := range parts {
 		r.turn.Origin = r.turn.Origin.With(originOf(p))
 	}
@@ -126,9 +129,12 @@ func (r *run) markOrigins(ctx context.Context, m chat.Message, c *chat.Context) 
 			mark(&list[i])
 		}
 	}
-	// Somebody who may not use the bot may have chosen them.
+	// Who may not use the bot may have chosen them, and they would be read with every question.
+	if !mayUse(c.Place.TopicBy) {
+		c.Place.Topic = ""
+	}
 	if !mayUse("") {
-		c.Place.Topic, c.Place.Thread = "", ""
+		c.Place.Thread = ""
 	}
 }
 

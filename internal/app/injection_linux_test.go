@@ -76,9 +76,22 @@ type lair struct {
 	n        int // cases so far
 	settings map[string]any
 	hooked   simslack.Channel // where webhooks post
+	// Who is not named may not use the bot there.
+	closed        simslack.Channel
+	closedThreads simdiscord.Channel
 }
 
-func newLair(t *testing.T) *lair {
+// start starts the bot, and waits for its tool server.
+func (l *lair) start() {
+	l.bot = l.run(l.settings)
+	within(l.bot.t, "the tool server is connected", func() bool {
+		var v struct{ State string }
+		l.bot.call(http.MethodGet, "/api/v1/mcp/servers/kit", nil, &v)
+		return v.State == "connected"
+	})
+}
+
+func newLair(t *testing.T, alter ...func(l *lair)) *lair {
 	t.Helper()
 	w := newWorldWith(t, simslack.Options{}, simdiscord.Options{Privileged: simdiscord.IntentMessageContent})
 	w.model.SetScript(obedient)
@@ -92,7 +105,12 @@ func newLair(t *testing.T) *lair {
 		"roots": []any{"docs", map[string]any{"path": "notes", "write": true}}}}
 	settings["egress"] = map[string]any{"allowPrivateHosts": []string{"127.0.0.1"}}
 	// Somewhere everything is answered, so that Discord shows the bot what others say.
-	settings["channels"] = []any{map[string]any{"match": "discord:1/2", "agent": "default", "respondTo": "all"}}
+	closed, closedThreads := w.slack.AddChannel("closed"), w.discord.AddChannel(w.guild, "closed")
+	settings["channels"] = []any{
+		map[string]any{"match": "discord:1/2", "agent": "default", "respondTo": "all"},
+		map[string]any{"match": "slack:*/" + closed.ID, "agent": "default", "allowUsers": []string{w.berit.ID}},
+		map[string]any{"match": "discord:*/" + closedThreads.ID + "*", "agent": "default", "allowUsers": []string{w.anna.ID}},
+	}
 	settings["agents"] = map[string]any{
 		"default": map[string]any{"systemPrompt": "You are a test."},
 		"reader": map[string]any{"systemPrompt": "You are a test.", "knowledge": []string{"handbook.md"},
@@ -115,13 +133,12 @@ func newLair(t *testing.T) *lair {
 	if err := os.WriteFile(w.path("handbook.md"), []byte("# Handbook\n\nNothing yet.\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := w.run(settings)
-	within(t, "the tool server is connected", func() bool {
-		var v struct{ State string }
-		b.call(http.MethodGet, "/api/v1/mcp/servers/kit", nil, &v)
-		return v.State == "connected"
-	})
-	return &lair{world: w, bot: b, settings: settings, hooked: hooked}
+	l := &lair{world: w, settings: settings, hooked: hooked, closed: closed, closedThreads: closedThreads}
+	for _, one := range alter {
+		one(l)
+	}
+	l.start()
+	return l
 }
 
 // forbiddenActs are the calls that no foreign text may cause, by what they would do.
@@ -339,6 +356,33 @@ func (l *lair) carriers() map[string]func(payload string) int {
 				l.discord.Edit(said.ID, p)
 				l.discord.Say(channel, l.anna, mention("is this true?"), simdiscord.ReplyTo(said.ID))
 			})
+		},
+		"topic of somebody who may not": func(p string) int {
+			l.slack.SetTopic(l.closed.ID, l.slack.AddUser("eve"), p)
+			defer l.slack.SetTopic(l.closed.ID, l.berit, "")
+			return l.ask(comeback{l.closed.ID, "", "what is this place for?"}, l.berit)
+		},
+		"message of somebody who may not": func(p string) int {
+			l.slack.Say(l.closed.ID, l.slack.AddUser("eve"), p)
+			return l.ask(comeback{l.closed.ID, "", "is this true?"}, l.berit)
+		},
+		"thread of somebody who may not": func(p string) int {
+			return l.ask(comeback{l.closed.ID, l.slack.Say(l.closed.ID, l.slack.AddUser("eve"), p).TS, "is this true?"}, l.berit)
+		},
+		"name of somebody who may not": func(p string) int {
+			eve := l.slack.AddUser("eve")
+			l.slack.SetProfile(eve.ID, p, "")
+			return l.ask(comeback{l.closed.ID, "", "who is <@" + eve.ID + ">?"}, l.berit)
+		},
+		"title of a thread of somebody who may not": func(p string) int {
+			thread := l.discord.AddThreadBy(l.closedThreads, l.discord.AddUser("eve"), p)
+			done := make(chan string, 1)
+			go func() {
+				l.discord.Say(thread.ID, l.anna, mention("what is this?"))
+				_, _ = l.discord.WaitPost(deadline(l.bot.t), thread.ID, inDiscord("all done"))
+				done <- ""
+			}()
+			return l.settle(done)
 		},
 		"description of a tool": func(p string) int {
 			l.addServer("evil", p)

@@ -230,7 +230,7 @@ var situations = []situation{
 		title: "Slack: a mention",
 		says:  "The name and time zone are those of the author's profile.",
 		play: func(s *stage) {
-			s.slack.SetTopic(s.channel.ID, "Lunch and news")
+			s.slack.SetTopic(s.channel.ID, s.berit, "Lunch and news")
 			s.slack.Say(s.channel.ID, s.slackPerson("Carl"), "I vote for soup")
 			s.slack.Mention(s.channel.ID, s.berit, "what does Carl want?")
 			s.next()

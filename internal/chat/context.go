@@ -36,6 +36,7 @@ type Place struct {
 	Server   string // name of the Discord server or Slack workspace; empty: not known
 	Channel  string // name without "#"; empty in a direct message or where it is not known
 	Topic    string // what the channel says it is for
+	TopicBy  string // the ID of whoever wrote Topic; empty: it is not known
 	Thread   string // title of the thread; empty: none, or none is known
 	InThread bool
 	Members  int // people who are in it; 0: not known

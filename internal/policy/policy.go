@@ -103,8 +103,8 @@ type call struct {
 	tool.Intent
 	// author is whose rights are asked for, of whose roles and account name nothing is known; nil: the caller's.
 	author *chat.User
-	names []string        // by which rules may name the tool
-	texts func() []string // see address.Texts
+	names  []string        // by which rules may name the tool
+	texts  func() []string // see address.Texts
 	// addresses are those in the arguments.
 	addresses func() []string
 }

@@ -34,6 +34,7 @@ type User struct {
 type Channel struct {
 	ID, Name string
 	Topic    string
+	TopicBy  string
 	User     string   // set for direct messages
 	Member   bool     // whether the bot is in it
 	Members  []string // of a private channel, beside the bot; nil: it is public
@@ -187,11 +188,12 @@ func (s *Server) SetProfile(user, display, zone string) {
 	}
 }
 
-// SetTopic changes the topic of a channel.
-func (s *Server) SetTopic(channel, topic string) {
+// SetTopic lets a user change the topic of a channel.
+func (s *Server) SetTopic(channel string, by User, topic string) {
 	s.state.Lock()
 	defer s.state.Release()
-	s.mustChannel(channel).Topic = topic
+	c := s.mustChannel(channel)
+	c.Topic, c.TopicBy = topic, by.ID
 }
 
 // addUser adds a user under a new id.
@@ -440,7 +442,7 @@ func (w *world) channelWire(c *Channel) map[string]any {
 		"is_member":   c.Member,
 		"is_private":  c.Members != nil,
 		"is_archived": false,
-		"topic":       map[string]any{"value": c.Topic, "creator": "", "last_set": 0},
+		"topic":       map[string]any{"value": c.Topic, "creator": c.TopicBy, "last_set": 0},
 		"purpose":     map[string]any{"value": "", "creator": "", "last_set": 0},
 		"num_members": len(w.users),
 	}
