@@ -38,10 +38,10 @@ func (o Origin) With(other Origin) Origin {
 		}
 	}
 	for _, who := range other.Authors {
-		if len(o.Authors) == maxNamed {
+		if !slices.Contains(o.Authors, who) && len(o.Authors) >= maxNamed {
 			who = nobody
 		}
-		if len(o.Authors) <= maxNamed && !slices.Contains(o.Authors, who) {
+		if !slices.Contains(o.Authors, who) {
 			o.Authors = append(slices.Clip(o.Authors), who)
 		}
 	}
