@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 )
 
@@ -28,9 +29,11 @@ type memoryView struct {
 	Text string    `json:"text"`
 	At   time.Time `json:"at"`
 	By   string    `json:"by"`
+	// Origin says whose words the turn had read in which the note was made.
+	Origin origin.Origin `json:"origin,omitzero"`
 }
 
-func newMemoryView(m store.Memory) memoryView { return memoryView{m.N, m.Text, m.At, m.By} }
+func newMemoryView(m store.Memory) memoryView { return memoryView{m.N, m.Text, m.At, m.By, m.Origin} }
 
 const scopeHint = "user:PLATFORM/ID or channel:ADDRESS, percent-encoded"
 

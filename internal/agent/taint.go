@@ -114,10 +114,6 @@ func (r *run) markOrigins(ctx context.Context, m chat.Message, c *chat.Context) 
 		default:
 			s.Origin = origin.User(m.Conversation.Platform, s.ByID)
 		}
-		// Whoever sends a file on did not choose its name.
-		if len(s.Files) > 0 {
-			s.Origin = s.Origin.With(origin.Foreign("the name of a file"))
-		}
 	}
 	for _, s := range []*chat.Said{c.Reply, c.Root} {
 		if s != nil {
@@ -196,7 +192,7 @@ type namer int
 
 const (
 	namedByNobody namer = iota
-	namedByPage         // or by a feed or search
+	namedByPage         // or by a feed or search, or a post of the bot that holds words of others
 	namedByPerson
 )
 
@@ -218,6 +214,8 @@ func (r *run) namedAddresses(turns []conversation.Turn) map[string]namer {
 			}
 			for _, p := range m.Parts {
 				switch {
+				case m.Role == llm.User && p.Source == llm.SourceContext && p.Origin.IsForeign():
+					add(p.Text, namedByPage) // such as a digest
 				case m.Role == llm.User && (p.Source == llm.SourceWords || p.Source == llm.SourceContext):
 					add(p.Text, namedByPerson)
 				case p.Result != nil && r.isNaming(calls[p.Result.ID]):

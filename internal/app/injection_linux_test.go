@@ -469,6 +469,22 @@ func TestSafeMode_ForeignTextOrdersNothingInJobs(t *testing.T) {
 	}
 }
 
+// alwaysHere lets a tool run in a channel of Slack until that is revoked.
+func (l *lair) alwaysHere(tool, channel string) {
+	l.bot.t.Helper()
+	asking := l.slack.Say(channel, l.berit, "by the way").TS
+	answers := l.answers(channel)
+	l.slack.ThreadReply(channel, asking, l.berit, simslack.BotMention+" DO("+tool+" question=first)")
+	within(l.bot.t, "the tool is allowed", func() bool {
+		var open struct{ Items []struct{ ID string } }
+		l.bot.call(http.MethodGet, "/api/v1/approvals?state=open", nil, &open)
+		for _, a := range open.Items {
+			l.bot.call(http.MethodPost, "/api/v1/approvals/"+a.ID, map[string]string{"decision": "approve", "scope": "always"}, nil)
+		}
+		return l.answers(channel) > answers
+	})
+}
+
 // What people ask for still works in safe mode, and only what writes is asked about.
 func TestSafeMode_UsefulWorkGoesOn(t *testing.T) {
 	l := newLair(t)
@@ -502,6 +518,66 @@ func TestSafeMode_UsefulWorkGoesOn(t *testing.T) {
 	} {
 		if asked := l.inRoom("useful", c.text); asked != c.asks {
 			t.Errorf("to %s somebody was asked %d times, want %d", task, asked, c.asks)
+		}
+	}
+	// Text that was stored and comes back: an approval for the channel goes on counting as long as people wrote it.
+	for task, c := range map[string]struct {
+		before func(c simslack.Channel) comeback
+		asks   int
+	}{
+		"use a tool that is always allowed": {func(c simslack.Channel) comeback { return comeback{c.ID, "", ""} }, 0},
+		"use it after a reminder": {func(c simslack.Channel) comeback {
+			l.slack.Slash(c.ID, l.berit, "/raven", "remind me in 1 second to feed the ravens")
+			l.lastPost(c.ID, "⏰ feed")
+			return comeback{c.ID, "", "done"}
+		}, 0},
+		"use it after a poll": {func(c simslack.Channel) comeback {
+			l.slack.Slash(c.ID, l.berit, "/raven", "poll Lunch? | Pizza | Soup")
+			l.lastPost(c.ID, "Poll: Lunch?")
+			return comeback{c.ID, "", "I took the soup"}
+		}, 0},
+		"use it below an answer": {func(c simslack.Channel) comeback {
+			thread, _ := l.askIn(comeback{c.ID, "", "how are you?"}, l.berit)
+			return comeback{c.ID, thread, "and now"}
+		}, 0},
+		"use it after a link to an answer": {func(c simslack.Channel) comeback {
+			l.ask(comeback{c.ID, "", "how are you?"}, l.berit)
+			return l.linkTo(c.ID, "all done")
+		}, 0},
+		"use it with a note": {func(c simslack.Channel) comeback {
+			thread := l.slack.Say(c.ID, l.berit, "by the way").TS
+			l.ask(comeback{c.ID, thread, "DO(memory_save text=PLANTED beans; about=channel)"}, l.berit)
+			return comeback{c.ID, "", "plant them"}
+		}, 0},
+		"use it after what others said": {func(c simslack.Channel) comeback {
+			l.slack.Say(c.ID, l.slack.AddUser("carl"), "it rains")
+			return comeback{c.ID, "", "close the roof"}
+		}, 0},
+		"use it after the approval of another": {func(c simslack.Channel) comeback {
+			thread := l.slack.Say(c.ID, l.berit, "by the way").TS
+			l.ask(comeback{c.ID, thread, "DO(files_write path=notes/b.txt; text=PLANTED)"}, l.berit)
+			return l.linkTo(c.ID, "Approved")
+		}, 0},
+		"open the link of a webhook's post": {func(simslack.Channel) comeback {
+			l.deliver("ci", "see "+url)
+			return comeback{l.hooked.ID, l.lastPost(l.hooked.ID, "useful").TS, "DO(web_fetch url=" + url + ")"}
+		}, 0},
+		"use it after a webhook's post": {func(simslack.Channel) comeback {
+			l.deliver("ci", "all is well")
+			return comeback{l.hooked.ID, "", "fine"}
+		}, 1},
+	} {
+		l.n++
+		at := c.before(l.slack.AddChannel(fmt.Sprintf("useful%d", l.n)))
+		effect := fmt.Sprintf("useful%d", l.n)
+		if l.alwaysHere("kit_effect", at.channel); !strings.Contains(at.words, "DO(") {
+			at.words += " DO(kit_effect question=" + effect + ")"
+		}
+		if asked := l.ask(at, l.berit); asked != c.asks {
+			t.Errorf("to %s somebody was asked %d times, want %d", task, asked, c.asks)
+		}
+		if ran := ran(l.tools, "effect")[effect]; strings.HasPrefix(task, "use") && ran != 1-c.asks {
+			t.Errorf("to %s the tool ran %d times", task, ran)
 		}
 	}
 	for _, r := range l.model.Asked() {

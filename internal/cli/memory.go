@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"ravenbot/internal/text"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"ravenbot/internal/origin"
+	"ravenbot/internal/text"
 )
 
 func memoryFlags(c *invocation) {
@@ -24,6 +26,8 @@ type note struct {
 	Text string    `json:"text"`
 	At   time.Time `json:"at"`
 	By   string    `json:"by"`
+	// Origin says whose words the turn had read in which the note was made.
+	Origin origin.Origin `json:"origin,omitzero"`
 }
 
 // memoryScope returns the scope that the command line names, which the API checks. It returns a usage error for none.
@@ -72,9 +76,10 @@ func (c *invocation) showMemories(ctx context.Context, query string, k int) erro
 		return writeItems(c.Out, list.Items)
 	}
 	t := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "N\tDATE\tFROM\tTEXT")
+	fmt.Fprintln(t, "N\tDATE\tFROM\tORIGIN\tTEXT")
 	for _, n := range list.Items {
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\n", n.N, n.At.UTC().Format(time.DateOnly), text.OneLine(n.By), n.Text)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", n.N, n.At.UTC().Format(time.DateOnly), text.OneLine(n.By),
+			text.OneLine(strings.Join(n.Origin.Taint, ", ")), n.Text)
 	}
 	return t.Flush()
 }

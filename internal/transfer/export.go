@@ -193,7 +193,7 @@ func (s *Service) exportMemories(ctx context.Context, lines *json.Encoder, only 
 			return err
 		}
 		for _, m := range list {
-			if err := lines.Encode(memory{kindMemory, written, m.Text, m.By, m.User, m.At.UTC()}); err != nil {
+			if err := lines.Encode(memory{kindMemory, written, m.Text, m.By, m.User, m.At.UTC(), m.Origin}); err != nil {
 				return err
 			}
 		}

@@ -236,7 +236,7 @@ func (i *importer) takeMemory(ctx context.Context, line []byte) error {
 	if m.User != "" && (platform == "" || id == "" || len(m.User) > maxIDBytes) {
 		return faultf(`"user" is %.80q, want PLATFORM/ID of at most %d bytes`, m.User, maxIDBytes)
 	}
-	note := store.Memory{Scope: scope, Text: m.Text, By: m.By, User: m.User, At: m.At.UTC()}
+	note := store.Memory{Scope: scope, Text: m.Text, By: m.By, User: m.User, At: m.At.UTC(), Origin: m.Origin}
 	_, isNew, err := i.o.Store.SaveMemory(ctx, note, maxMemories)
 	if errors.Is(err, store.ErrFull) {
 		return faultf("%s has %d notes, which is the most", m.Scope, maxMemories)

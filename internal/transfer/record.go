@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 )
 
 // The kinds of records.
@@ -68,6 +69,8 @@ type memory struct {
 	By    string    `json:"by"`
 	User  string    `json:"user,omitempty"` // PLATFORM/ID of who asked, where it is known
 	At    time.Time `json:"at"`
+	// Origin says whose words the turn had read in which it was made.
+	Origin origin.Origin `json:"origin,omitzero"`
 }
 
 // setting is a line of the kind setting: a layer of settings.

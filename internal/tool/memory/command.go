@@ -139,6 +139,9 @@ func listLine(n hit) string {
 	if by := text.OneLine(n.By); n.of.isChannel() && by != "" {
 		from = ", from " + by
 	}
+	if n.Origin.IsForeign() {
+		from += ", after reading " + text.OneLine(strings.Join(n.Origin.Taint, ", "))
+	}
 	return fmt.Sprintf("\n- `%d` (%s%s): %s", n.N, formatDay(n.At), from, n.Text)
 }
 
