@@ -229,6 +229,9 @@ type Options struct {
 	Places       Places // nil: nothing is known of a message but its words
 	Notes        Notes  // nil: there are none
 	Access       Access // nil: everybody may use the bot
+	// Flush waits until it is stored what was posted just now. It returns false where it cannot be. nil: there is nothing
+	// to wait for.
+	Flush func() bool
 	Log          *slog.Logger
 	Now          func() time.Time
 	Jitter       func() float64 // in [0,1)

@@ -12,6 +12,7 @@ import (
 	"ravenbot/internal/llm"
 	"ravenbot/internal/origin"
 	"ravenbot/internal/prompt"
+	"ravenbot/internal/store"
 )
 
 // contextTimeout limits how long an answer waits for what its question is about.
@@ -51,20 +52,29 @@ func (r *run) loadContexts(ctx context.Context, past history, isNew bool) {
 	wg.Wait()
 	for i, m := range r.asked.Messages {
 		c := &r.contexts[i]
-		c.Recent = slices.DeleteFunc(c.Recent, func(s chat.Said) bool { return s.Self && r.isAnswer(ctx, m, s) })
+		// Where an answer is not gone the history has it, and if what it answers was deleted it must not be told again.
+		c.Recent = slices.DeleteFunc(c.Recent, func(s chat.Said) bool {
+			return s.Self && r.lookUpPost(ctx, m.Conversation, s).Turn != ""
+		})
 		r.markOrigins(ctx, m, c)
 	}
 }
 
-// isAnswer reports whether a message of the bot is an answer. Where it is not gone the history
-// has it, and if what it answers was deleted it must not be told again.
-func (r *run) isAnswer(ctx context.Context, m chat.Message, s chat.Said) bool {
+// flushAfter is how old a post of the bot may be of which it is perhaps not stored yet what it shows.
+const flushAfter = time.Minute
+
+// lookUpPost returns what is known of a message of the bot.
+func (r *run) lookUpPost(ctx context.Context, at chat.Address, s chat.Said) store.ShownTurn {
 	// The deadline of the look-ups may have passed by now; it is not meant for the store.
-	shown, _, err := r.engine.o.Store.ShownTurn(context.WithoutCancel(ctx), m.Conversation, s.ID)
+	ctx = context.WithoutCancel(ctx)
+	shown, known, err := r.engine.o.Store.ShownTurn(ctx, at, s.ID)
+	if isNew := r.engine.o.Now().Sub(s.At) < flushAfter; err == nil && !known && isNew && r.engine.o.Flush != nil && r.engine.o.Flush() {
+		shown, _, err = r.engine.o.Store.ShownTurn(ctx, at, s.ID)
+	}
 	if err != nil {
 		r.engine.o.Log.Error("turn of a message of the bot not found", "message", s.ID, "error", err)
 	}
-	return shown.Turn != ""
+	return shown
 }
 
 // lastMessageID returns the ID on its platform of the newest message that the turns answer.

@@ -108,7 +108,7 @@ func (r *run) markOrigins(ctx context.Context, m chat.Message, c *chat.Context) 
 		switch {
 		case s.Origin.IsForeign(): // as whoever brought it knows
 		case s.Self:
-			s.Origin = r.originOfPost(ctx, m.Conversation, *s)
+			s.Origin, s.News = r.originOfPost(ctx, m.Conversation, *s)
 		case s.Bot || !mayUse(s.ByID):
 			s.Origin = origin.Foreign(strangersWords)
 		default:
@@ -145,23 +145,20 @@ func (r *run) usersAt(at chat.Address) func(userID string) bool {
 
 // originOfPost returns whose words a post of the bot holds: what was stored with it, or what the turn had read that it
 // shows. Any other holds foreign text for all that is known.
-func (r *run) originOfPost(ctx context.Context, at chat.Address, s chat.Said) origin.Origin {
-	// The deadline of the look-ups may have passed by now; it is not meant for the store.
-	ctx = context.WithoutCancel(ctx)
-	shown, _, err := r.engine.o.Store.ShownTurn(ctx, at, s.ID)
-	if err == nil && shown.Origin != nil {
-		return *shown.Origin
+func (r *run) originOfPost(ctx context.Context, at chat.Address, s chat.Said) (o origin.Origin, isNews bool) {
+	shown := r.lookUpPost(ctx, at, s)
+	if shown.Origin != nil {
+		return *shown.Origin, shown.News
 	}
-	if subject := cmp.Or(shown.Turn, s.Subject); err == nil && subject != "" {
-		var t conversation.Turn
-		if _, t, err = r.engine.o.Store.TurnOf(ctx, subject); err == nil {
-			return originOfTurns(conversation.Summary{}, []conversation.Turn{t})
+	if subject := cmp.Or(shown.Turn, s.Subject); subject != "" {
+		_, t, err := r.engine.o.Store.TurnOf(context.WithoutCancel(ctx), subject)
+		if err == nil {
+			return originOfTurns(conversation.Summary{}, []conversation.Turn{t}), false
+		} else if !errors.Is(err, store.ErrNotFound) {
+			r.engine.o.Log.Error("origin of a message of the bot not found", "message", s.ID, "error", err)
 		}
 	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		r.engine.o.Log.Error("origin of a message of the bot not found", "message", s.ID, "error", err)
-	}
-	return origin.Foreign("a post of mine that is no answer, such as a digest")
+	return origin.Foreign("a post of mine that is no answer"), false
 }
 
 // originOfResult returns whose words the result of a call holds.

@@ -365,6 +365,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		Places:     jobs.TaskPlaces{AgentPlaces: a.platforms, Jobs: func() *jobs.Service { return a.jobs }},
 		Notes:      a.notes(),
 		Access:     a.gate,
+		Flush:      func() bool { return a.delivery.Flush() },
 		Log:        a.o.Log,
 		Now:        a.o.Now,
 		Jitter:     rand.Float64,

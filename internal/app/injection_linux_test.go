@@ -121,6 +121,8 @@ func newLair(t *testing.T, alter ...func(l *lair)) *lair {
 		"env":     map[string]string{"RAVENBOT_TOOL_SERVER": w.tools, "GORACE": "atexit_sleep_ms=0"},
 		"eager":   true,
 		"trust":   true,
+		// Nothing but the origin of an order keeps it from running.
+		"alwaysAllow": []string{"effect"},
 	}}
 	hooked := w.slack.AddChannel("hooked")
 	hook := map[string]any{"secret": "hook-secret", "template": "{{.text}}",
@@ -469,22 +471,6 @@ func TestSafeMode_ForeignTextOrdersNothingInJobs(t *testing.T) {
 	}
 }
 
-// alwaysHere lets a tool run in a channel of Slack until that is revoked.
-func (l *lair) alwaysHere(tool, channel string) {
-	l.bot.t.Helper()
-	asking := l.slack.Say(channel, l.berit, "by the way").TS
-	answers := l.answers(channel)
-	l.slack.ThreadReply(channel, asking, l.berit, simslack.BotMention+" DO("+tool+" question=first)")
-	within(l.bot.t, "the tool is allowed", func() bool {
-		var open struct{ Items []struct{ ID string } }
-		l.bot.call(http.MethodGet, "/api/v1/approvals?state=open", nil, &open)
-		for _, a := range open.Items {
-			l.bot.call(http.MethodPost, "/api/v1/approvals/"+a.ID, map[string]string{"decision": "approve", "scope": "always"}, nil)
-		}
-		return l.answers(channel) > answers
-	})
-}
-
 // What people ask for still works in safe mode, and only what writes is asked about.
 func TestSafeMode_UsefulWorkGoesOn(t *testing.T) {
 	l := newLair(t)
@@ -514,13 +500,13 @@ func TestSafeMode_UsefulWorkGoesOn(t *testing.T) {
 		"talk":                          {"how are you?", 0},
 		"remember something":            {"DO(memory_save text=the cat is called Mons; about=channel)", 1},
 		"write a file":                  {"DO(files_write path=notes/a.txt; text=a)", 1},
-		"do something with an MCP tool": {"DO(kit_effect question=useful)", 1},
+		"do something with an MCP tool": {"DO(kit_effect question=useful)", 0},
 	} {
 		if asked := l.inRoom("useful", c.text); asked != c.asks {
 			t.Errorf("to %s somebody was asked %d times, want %d", task, asked, c.asks)
 		}
 	}
-	// Text that was stored and comes back: an approval for the channel goes on counting as long as people wrote it.
+	// Text that was stored and comes back: what is always allowed stays so as long as people wrote it.
 	for task, c := range map[string]struct {
 		before func(c simslack.Channel) comeback
 		asks   int
@@ -560,7 +546,7 @@ func TestSafeMode_UsefulWorkGoesOn(t *testing.T) {
 		}, 0},
 		"open the link of a webhook's post": {func(simslack.Channel) comeback {
 			l.deliver("ci", "see "+url)
-			return comeback{l.hooked.ID, l.lastPost(l.hooked.ID, "useful").TS, "DO(web_fetch url=" + url + ")"}
+			return comeback{l.hooked.ID, l.lastPost(l.hooked.ID, "see").TS, "DO(web_fetch url=" + url + ")"}
 		}, 0},
 		"use it after a webhook's post": {func(simslack.Channel) comeback {
 			l.deliver("ci", "all is well")
@@ -570,7 +556,7 @@ func TestSafeMode_UsefulWorkGoesOn(t *testing.T) {
 		l.n++
 		at := c.before(l.slack.AddChannel(fmt.Sprintf("useful%d", l.n)))
 		effect := fmt.Sprintf("useful%d", l.n)
-		if l.alwaysHere("kit_effect", at.channel); !strings.Contains(at.words, "DO(") {
+		if !strings.Contains(at.words, "DO(") {
 			at.words += " DO(kit_effect question=" + effect + ")"
 		}
 		if asked := l.ask(at, l.berit); asked != c.asks {

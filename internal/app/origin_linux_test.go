@@ -263,6 +263,7 @@ func TestOrigin_StoredTextOrdersNothing(t *testing.T) {
 // A rule for one person allows nothing that somebody else wrote, and still allows what that person asks for.
 func TestOrigin_RulesForOnePersonAreNobodyElses(t *testing.T) {
 	l := newLair(t, func(l *lair) {
+		delete(l.settings["mcpServers"].(map[string]any)["kit"].(map[string]any), "alwaysAllow")
 		l.settings["tools"].(map[string]any)["policy"] = []any{map[string]any{"tools": []string{"kit_effect"},
 			"users": []string{l.berit.ID}, "decision": "allow"}}
 	})

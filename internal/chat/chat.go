@@ -259,6 +259,8 @@ type Draft struct {
 	// Origin says whose words the post holds, for when it is quoted to a model. nil: it is not known, and they count as
 	// foreign text.
 	Origin *origin.Origin `json:"origin,omitempty"`
+	// News: it tells what others published, such as a digest, and no model has put together the addresses in it.
+	News bool `json:"news,omitempty"`
 	// Again: an earlier attempt, perhaps before a restart, may have been posted;
 	// the adapter looks for Key on the platform, where it can, before it sends.
 	Again bool `json:"-"`

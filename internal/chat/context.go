@@ -76,6 +76,8 @@ type Said struct {
 	Bot  bool
 	// Origin says whose words it holds. The agent sets it; of platforms' messages adapters leave it zero.
 	Origin origin.Origin
+	// News: it is a post of the bot whose addresses may be opened like those of a page: see Draft.News. The agent sets it.
+	News bool
 	// Self: the bot itself said it.
 	Self  bool
 	Text  string // with the text of embeds and of forwarded messages

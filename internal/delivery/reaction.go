@@ -13,7 +13,7 @@ func (s *Service) saveReaction(ctx context.Context, m chat.Message) error {
 	r := m.Reaction
 	shown, known, err := s.o.Store.ShownTurn(ctx, m.Conversation, r.Post)
 	// The post may be so new that its outcome is not stored yet.
-	if err == nil && !known && !r.Gone && s.flushUnlessClosed() {
+	if err == nil && !known && !r.Gone && s.Flush() {
 		shown, known, err = s.o.Store.ShownTurn(ctx, m.Conversation, r.Post)
 	}
 	if err != nil || shown.Turn == "" {
@@ -36,9 +36,9 @@ func (s *Service) saveReaction(ctx context.Context, m chat.Message) error {
 	})
 }
 
-// flushUnlessClosed waits until the outcomes of all posts so far are stored. It returns
-// false where the service ends.
-func (s *Service) flushUnlessClosed() bool {
+// Flush waits until the outcomes of all posts so far are stored. It returns false where the service
+// ends.
+func (s *Service) Flush() bool {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/measure"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 )
 
@@ -379,6 +380,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 		}
 	}
 	title := d.postTitle(run.Due)
+	from := origin.Foreign("the digest " + d.Name)
 	var posts []store.Post
 	// Each place has posts of its own, so that one that fails does not hold up the others.
 	for _, to := range d.post {
@@ -388,6 +390,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 			draft = e.head
 		}
 		draft.Key, draft.Buttons, draft.Title, draft.Tags = key, press, title, d.Tags
+		draft.Origin, draft.News = &from, !d.isTask()
 		// Nobody is notified of a post that only says that the run failed or found nothing.
 		if run.OK && run.Posted > 0 {
 			draft.Notify = d.Ping
@@ -395,7 +398,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 		posts = append(posts, store.Post{Key: key, To: to, Draft: draft, Turn: turn, At: run.Ended})
 		if folded {
 			rest := e.rest
-			rest.Key = key + restKey
+			rest.Key, rest.Origin, rest.News = key+restKey, &from, !d.isTask()
 			posts = append(posts, store.Post{Key: rest.Key, To: to, Draft: rest, Turn: turn, At: run.Ended, Below: key, Title: title})
 		}
 	}

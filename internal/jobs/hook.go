@@ -198,7 +198,7 @@ func (s *Service) deliver(
 	}
 	from := origin.Foreign("the webhook " + name)
 	// A text needs no further work: its posts are stored with the delivery.
-	return id, s.saveDelivery(ctx, id, j.buildPosts(now, chat.Draft{Text: words, Origin: &from}, now))
+	return id, s.saveDelivery(ctx, id, j.buildPosts(now, chat.Draft{Text: words, Origin: &from, News: true}, now))
 }
 
 var (

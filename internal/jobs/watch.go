@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
@@ -148,7 +149,8 @@ func (s *Service) look(ctx context.Context, j Job) (chat.Draft, *sight) {
 	if was.Lines == nil && j.Watch.For == "" || len(fresh) == 0 {
 		return chat.Draft{}, now
 	}
-	return chat.Draft{Text: describeFresh(j, fresh)}, now
+	from := origin.Foreign("a watch of " + cmp.Or(j.Watch.URL, j.Watch.Feed, j.Watch.Tool))
+	return chat.Draft{Text: describeFresh(j, fresh), Origin: &from, News: true}, now
 }
 
 // readWatched returns the lines that count of what a job looks at, maxWatchedLines at most. It calls the tool in the

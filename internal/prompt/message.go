@@ -200,7 +200,7 @@ func quote(s chat.Said, maxChars int, zone *time.Location) llm.Part {
 		return r == '\n' || r == '\r' || r == '\v' || r == '\f' || r == '\u0085' || r == '\u2028' || r == '\u2029'
 	})
 	p := contextPart(head + ":\n> " + strings.Join(lines, "\n> ") + "\n")
-	if p.Subject, p.Origin = s.Subject, s.Origin; s.Origin.IsForeign() && !s.Self {
+	if p.Subject, p.Origin = s.Subject, s.Origin; s.Origin.IsForeign() && !s.News {
 		p.Source = llm.SourceForeign
 	}
 	// Whoever sends a file on did not choose its name.

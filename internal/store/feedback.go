@@ -98,4 +98,5 @@ type ShownTurn struct {
 	To     chat.Address   `json:"to"`
 	Turn   string         `json:"turn"`
 	Origin *origin.Origin `json:"origin,omitempty"` // nil: not known, as of posts before November 2026
+	News   bool           `json:"news,omitempty"`   // see chat.Draft
 }

@@ -119,7 +119,7 @@ func saveShownTurns(tx kv.Tx, p store.Post, o store.Outcome) error {
 		return nil
 	}
 	for _, id := range o.Ref.IDs {
-		r := shownRecord{store.ShownTurn{To: p.To, Turn: p.Turn, Origin: p.Draft.Origin}, o.At}
+		r := shownRecord{store.ShownTurn{To: p.To, Turn: p.Turn, Origin: p.Draft.Origin, News: p.Draft.News}, o.At}
 		if err := shownTurns.Put(tx, "", kv.Key(p.To.Platform, id, p.To.String()), r); err != nil {
 			return err
 		}
