@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
+	"ravenbot/internal/address"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feature"
 	"ravenbot/internal/store"
@@ -47,11 +49,12 @@ func (q *Queue) questionDraft(list []store.Approval) chat.Draft {
 	if len(open) == 1 {
 		first = open[0]
 		parts = append(parts, fmt.Sprintf("**May I run `%s`?**", first.Tool), q.shownArgs(first),
-			describeReason(first), q.whoDecides(first))
+			describeHosts(first.Args), describeReason(first), q.whoDecides(first))
 	} else {
 		parts = append(parts, fmt.Sprintf("**May I run these %d calls?**", len(open)))
 		for i, a := range open {
-			parts = append(parts, fmt.Sprintf("%d. `%s` (`%s`)", i+1, a.Tool, a.ID), q.shownArgs(a), describeReason(a))
+			parts = append(parts, fmt.Sprintf("%d. `%s` (`%s`)", i+1, a.Tool, a.ID), q.shownArgs(a), describeHosts(a.Args),
+				describeReason(a))
 		}
 		parts = append(parts, q.whoDecides(open...)+fmt.Sprintf(" That counts for all of them; write `approve %s` or "+
 			"`deny %s` for one alone.", open[0].ID, open[0].ID))
@@ -203,25 +206,57 @@ func plainName(s string) string {
 	}, s)
 }
 
-// showExactly returns arguments for people to read; invisible characters are written as
-// their code, so that nothing is hidden.
+// showExactly returns arguments for people to read, without escapes of characters that can be seen. Those that cannot be
+// seen, or strike out others, are written as their code, so that nothing is hidden.
 func showExactly(args json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, args, "", "  ") != nil {
 		b.Reset()
 		b.Write(args)
 	}
+	plain := escaped().ReplaceAllStringFunc(b.String(), func(s string) string {
+		var c string
+		if json.Unmarshal([]byte(`"`+s+`"`), &c) != nil || c == `"` || c == `\` || c < " " {
+			return s
+		}
+		return c
+	})
 	var out strings.Builder
-	for _, c := range b.String() {
-		if c == '\n' || c == ' ' || unicode.IsGraphic(c) && !unicode.Is(unicode.Zs, c) && !text.IsInvisible(c) {
+	for _, c := range plain {
+		strikes := c >= 0x0334 && c <= 0x0338
+		switch {
+		case c == '\n' || c == ' ' || unicode.IsGraphic(c) && !unicode.Is(unicode.Zs, c) && !text.IsInvisible(c) && !strikes:
 			out.WriteRune(c)
-		} else if c > 0xFFFF {
+		case c > 0xFFFF:
 			fmt.Fprintf(&out, "\\U%08x", c)
-		} else {
+		default:
 			fmt.Fprintf(&out, "\\u%04x", c)
 		}
 	}
 	return out.String()
+}
+
+// escaped matches escapes in JSON: \uXXXX, two of them for characters beyond the basic plane, or a backslash with
+// another character.
+var escaped = text.Pattern(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.`)
+
+// describeHosts names the hosts in arguments that have other letters than those of English, which may look the same;
+// empty if there are none.
+func describeHosts(args json.RawMessage) string {
+	var odd []string
+	for _, s := range address.Texts(args) {
+		for _, a := range address.In(s) {
+			for _, host := range address.Hosts(a) {
+				if code := strings.Trim(strconv.QuoteToASCII(host), `"`); code != host && !slices.Contains(odd, "`"+code+"`") {
+					odd = append(odd, "`"+code+"`")
+				}
+			}
+		}
+	}
+	if len(odd) == 0 {
+		return ""
+	}
+	return "Not only English letters are in " + strings.Join(odd, ", ") + ": look whether that is the host you know."
 }
 
 // fenceFor returns a code fence longer than every run of backticks in a text, so that the
