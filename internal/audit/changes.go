@@ -12,6 +12,7 @@ import (
 var kindNames = map[string]string{
 	"digest":            "digest",
 	"digest pause":      "pause of digest",
+	"digest page":       "public page of digest",
 	"agent":             "agent",
 	"agent of web room": "agent of web room",
 	"mcp server":        "mcp server",
