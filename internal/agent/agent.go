@@ -231,10 +231,10 @@ type Options struct {
 	Access       Access // nil: everybody may use the bot
 	// Flush waits until it is stored what was posted just now. It returns false where it cannot be. nil: there is nothing
 	// to wait for.
-	Flush func() bool
-	Log          *slog.Logger
-	Now          func() time.Time
-	Jitter       func() float64 // in [0,1)
+	Flush  func() bool
+	Log    *slog.Logger
+	Now    func() time.Time
+	Jitter func() float64 // in [0,1)
 }
 
 // Engine answers messages. It is safe for concurrent use by different

@@ -51,7 +51,7 @@ func TestWebhook_CollectedByADigest(t *testing.T) {
 	}
 	// The same sentence five times is five events, of which three have a place.
 	for n := range 5 {
-		b.hook("sensor", `{"temperature": 40, "room": "attic"}`, fmt.Sprint("hot", n))
+		b.hook("sensor", fmt.Sprintf(`{"temperature": 40, "room": "attic", "n": %d}`, n), fmt.Sprint("hot", n))
 	}
 	b.stop()
 	b = w.run(settings)

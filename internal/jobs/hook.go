@@ -60,13 +60,7 @@ var errBusy = errors.New("the bot is starting")
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/hooks/")
 	hook, ok := s.o.Config().Webhooks[name]
-	switch {
-	// Anybody can sign with an empty secret, so that a webhook without one must not take anything.
-	case !ok || hook.Secret == "":
-		refuseDelivery(w, http.StatusNotFound, "not_found", fmt.Sprintf("there is no webhook %.100q", name),
-			"webhooks in config.json names them")
-		return
-	case r.Method != http.MethodPost:
+	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		refuseDelivery(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here", "use POST")
 		return
@@ -78,9 +72,12 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fmt.Sprintf("send at most %d bytes", maxPayload))
 		return
 	}
-	if !isSigned(hook.Secret.Reveal(), r.Header, body) {
-		refuseDelivery(w, http.StatusUnauthorized, "unauthorized", "the delivery is not signed with the webhook's secret",
-			"send X-Hub-Signature-256 (sha256=HMAC of the body) or Authorization: Bearer SECRET")
+	// Anybody can sign with an empty secret, so that a webhook without one must not take anything. Who does not know the
+	// secret does not learn which webhooks there are.
+	if !ok || hook.Secret == "" || !isSigned(hook.Secret.Reveal(), r.Header, body) {
+		refuseDelivery(w, http.StatusUnauthorized, "unauthorized",
+			"there is no such webhook, or the delivery is not signed with its secret",
+			"webhooks in config.json names them; send X-Hub-Signature-256 (sha256=HMAC of the body) or Authorization: Bearer SECRET")
 		return
 	}
 	// Only those who know the secret can use up the rate.
@@ -159,10 +156,11 @@ func (s *Service) deliver(
 	header http.Header,
 	body []byte,
 ) (id string, err error) {
-	id = jobID(name, header)
+	id = jobID(name, header, body)
 	// Of two that come at the same time one waits for the other, and for the end of its job if that is being stored.
 	defer s.lock(id)()
-	if s.wasDelivered(id) {
+	// Also what came from GitHub before and is sent again without its headers, by somebody who has seen it.
+	if s.wasDelivered(id) || s.wasDelivered(hashID(name, string(body))) {
 		return id, nil
 	}
 	// A post that is stored before would be sent twice, by delivery's recovery and by Deliver.
@@ -224,15 +222,24 @@ func newEvent(id, words string, at time.Time) feed.Item {
 
 // jobID returns the id of the job of a delivery: the same whenever its sender says that it is the same, by one of the
 // headers in use for that, else a random one.
-func jobID(name string, header http.Header) string {
-	for _, key := range []string{"X-GitHub-Delivery", "Idempotency-Key", "X-Gitlab-Event-UUID", "Webhook-Id"} {
+func jobID(name string, header http.Header, body []byte) string {
+	// Its signature covers the body alone, in which every event has its time.
+	if header.Get("X-GitHub-Delivery") != "" {
+		return hashID(name, string(body))
+	}
+	for _, key := range []string{"Idempotency-Key", "X-Gitlab-Event-UUID", "Webhook-Id"} {
 		if value := header.Get(key); value != "" && len(value) <= maxKeyBytes {
-			// The webhook's name is part of it, because senders choose their keys independently of one another.
-			sum := sha256.Sum256([]byte(name + "\x00" + value))
-			return hex.EncodeToString(sum[:hookIDBytes])
+			return hashID(name, value)
 		}
 	}
 	return text.RandomID(hookIDBytes)
+}
+
+// hashID returns an id that follows from a key of a webhook, whose name is part of it: senders choose their keys
+// independently of one another.
+func hashID(name, key string) string {
+	sum := sha256.Sum256([]byte(name + "\x00" + key))
+	return hex.EncodeToString(sum[:hookIDBytes])
 }
 
 // wasDelivered reports whether the job of a delivery is known, done or not.

@@ -75,8 +75,8 @@ func TestWebhook_UnsignedOrUnknown_IsRefused(t *testing.T) {
 		"sha1":                     {"ci", "POST", "X-Hub-Signature-256", "sha1=" + strings.TrimPrefix(sign(body), "sha256="), 401},
 		"another secret":           {"ci", "POST", "Authorization", "Bearer " + hookSecret + "x", 401},
 		"an empty secret":          {"ci", "POST", "Authorization", "Bearer ", 401},
-		"a hook without secret":    {"open", "POST", "Authorization", "Bearer ", 404},
-		"no such hook":             {"cd", "POST", "X-Hub-Signature-256", sign(body), 404},
+		"a hook without secret":    {"open", "POST", "Authorization", "Bearer ", 401},
+		"no such hook":             {"cd", "POST", "X-Hub-Signature-256", sign(body), 401},
 		"GET":                      {"ci", "GET", "X-Hub-Signature-256", sign(body), 405},
 	} {
 		r := httptest.NewRequest(c.method, "/hooks/"+c.path, strings.NewReader(body))
@@ -106,6 +106,10 @@ func TestWebhook_SameDelivery_IsOneJobAlsoAfterARestart(t *testing.T) {
 		t.Errorf("the same delivery is answered %d with %q, first %q", status, again, first)
 	}
 	b.restart(t)
+	// Sent again by somebody who has seen it.
+	b.send(t.Context(), "ci", `{"text":"one"}`, "X-GitHub-Delivery", "d2")
+	b.send(t.Context(), "ci", `{"text":"one"}`, "Idempotency-Key", "d2")
+	b.send(t.Context(), "ci", `{"text":"one"}`)
 	if _, again := b.send(t.Context(), "ci", `{"text":"one"}`, "X-GitHub-Delivery", "d1"); again != first {
 		t.Errorf("after a restart it is %q, first %q", again, first)
 	}
