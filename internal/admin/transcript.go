@@ -6,6 +6,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 )
 
@@ -17,6 +18,7 @@ type turnView struct {
 	Served   string             `json:"served,omitempty"`
 	Error    string             `json:"error,omitempty"`
 	Usage    llm.Usage          `json:"usage"`
+	Origin   origin.Origin      `json:"origin,omitzero"`
 	Messages []messageView      `json:"messages"`
 }
 
@@ -31,7 +33,7 @@ type messageView struct {
 func plainTurns(turns []conversation.Turn) []turnView {
 	views := make([]turnView, len(turns))
 	for i, t := range turns {
-		views[i] = turnView{ID: t.ID, Began: t.Began, State: t.State, Served: t.Served, Error: t.Error, Usage: t.Usage,
+		views[i] = turnView{ID: t.ID, Began: t.Began, State: t.State, Served: t.Served, Error: t.Error, Usage: t.Usage, Origin: t.Origin,
 			Messages: make([]messageView, len(t.Messages))}
 		for j, m := range t.Messages {
 			views[i].Messages[j] = plainMessage(m)

@@ -324,3 +324,24 @@ func TestOrigin_RulesForOnePersonAreNobodyElses(t *testing.T) {
 		t.Errorf("what Berit asked for: %v", done)
 	}
 }
+
+// What would be decided after words of others is said beforehand.
+func TestOrigin_Simulate(t *testing.T) {
+	l := newLair(t, func(l *lair) {
+		l.settings["tools"].(map[string]any)["policy"] = []any{map[string]any{"tools": []string{"kit_effect"},
+			"users": []string{"U1"}, "decision": "allow"}}
+		delete(l.settings["mcpServers"].(map[string]any)["kit"].(map[string]any), "alwaysAllow")
+	})
+	for query, want := range map[string]string{
+		"":              `"verdict":"allow"`,
+		"&others=U1":    `"verdict":"allow"`,
+		"&others=U1,U2": `decides \"allow\", but words of U2 were read before, who may not run it unasked`,
+		"&tainted=true": `decides \"allow\", but words of somebody were read before`,
+	} {
+		var said string
+		l.bot.call(http.MethodGet, "/api/v1/tools/kit_effect/why?user=U1&channel=slack:T1/C1"+query, nil, &said)
+		if !strings.Contains(strings.ReplaceAll(said, `": "`, `":"`), want) {
+			t.Errorf("%s: %s", query, said)
+		}
+	}
+}

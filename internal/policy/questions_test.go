@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/tool"
 )
@@ -164,5 +165,79 @@ func TestDecide_ADelegateIsDecidedUnderTheServersName(t *testing.T) {
 		if v := p.Decide(in("x")); v.Decision != tool.Deny {
 			t.Errorf("%s: %s", pattern, v.Decision)
 		}
+	}
+}
+
+// personal are grants of one person.
+type personal struct{ id string }
+
+func (g personal) Allow(in tool.Intent) bool { return in.Caller.User.ID == g.id }
+
+func (personal) AllowReading(tool.Intent) bool { return false }
+
+// A call has the rights of the least of all whose words were read before; who has them is asked.
+func TestDecide_WordsOfOthers_HaveTheRightsOfTheirAuthors(t *testing.T) {
+	berit := chat.User{ID: "U2", Handle: "berit", Roles: []string{"R1"}}
+	drop := named("db", "drop", destroy)
+	foreign := tool.Caller{Taint: []string{"a page"}}
+	by := func(ids ...string) tool.Caller {
+		var c tool.Caller
+		for _, id := range ids {
+			c.Authors = append(c.Authors, "slack/"+id)
+		}
+		return c
+	}
+	allow := func(r policy.Rule) []policy.Rule {
+		r.Tools, r.Decision = []string{"db_*"}, tool.Allow
+		return []policy.Rule{r}
+	}
+	deny := func(r policy.Rule) []policy.Rule {
+		r.Tools, r.Decision = []string{"db_*"}, tool.Deny
+		return append([]policy.Rule{r}, allow(policy.Rule{})...)
+	}
+	for name, c := range map[string]struct {
+		rules  []policy.Rule
+		grants policy.Grants
+		caller tool.Caller
+		want   tool.Decision
+	}{
+		"her own":                        {allow(policy.Rule{Users: []string{"U2"}}), nil, by(), tool.Allow},
+		"another's":                      {allow(policy.Rule{Users: []string{"U2"}}), nil, by("U3"), tool.Ask},
+		"of somebody else whom it names": {allow(policy.Rule{Users: []string{"U2", "U3"}}), nil, by("U3"), tool.Allow},
+		"of two, of whom it names one":   {allow(policy.Rule{Users: []string{"U2", "U3"}}), nil, by("U3", "U4"), tool.Ask},
+		"of somebody unknown":            {allow(policy.Rule{Users: []string{"U2"}}), nil, by(""), tool.Ask},
+		"her account's, another's words": {allow(policy.Rule{Users: []string{"berit"}}), nil, by("U3"), tool.Ask},
+		"her role's":                     {allow(policy.Rule{Roles: []string{"R1"}}), nil, by(), tool.Allow},
+		"her role's, another's words":    {allow(policy.Rule{Roles: []string{"R1"}}), nil, by("U3"), tool.Ask},
+		"a stranger's":                   {allow(policy.Rule{Users: []string{"U2"}}), nil, foreign, tool.Ask},
+		"a stranger's, as the rule says": {allow(policy.Rule{Users: []string{"U2"}, Tainted: &yes}), nil, foreign, tool.Allow},
+		"everybody's":                    {allow(policy.Rule{}), nil, by("U3"), tool.Allow},
+		"everybody's and a stranger's":   {allow(policy.Rule{}), nil, foreign, tool.Allow},
+		"denied to the other":            {deny(policy.Rule{Users: []string{"U3"}}), nil, by("U3"), tool.Ask},
+		"denied to a third":              {deny(policy.Rule{Users: []string{"U4"}}), nil, by("U3"), tool.Allow},
+		"denied to a role":               {deny(policy.Rule{Roles: []string{"R9"}}), nil, by("U3"), tool.Ask},
+		"denied to a role, a stranger's": {deny(policy.Rule{Roles: []string{"R9"}}), nil, foreign, tool.Allow},
+		"denied to her":                  {deny(policy.Rule{Users: []string{"U2"}}), nil, by("U3"), tool.Deny},
+		"her approval":                   {nil, personal{"U2"}, by(), tool.Allow},
+		"her approval, another's words":  {nil, personal{"U2"}, by("U3"), tool.Ask},
+	} {
+		o := options(c.rules...)
+		o.Grants = c.grants
+		c.caller.Conversation, c.caller.User = here, berit
+		v := policy.New(o).Decide(tool.Intent{Tool: drop, Caller: c.caller})
+		if v.Decision != c.want || (v.Reason == "") != (c.want == tool.Allow) {
+			t.Errorf("%s: %s (%s), want %s", name, v.Decision, v.Reason, c.want)
+		}
+		c.caller.Unattended = true
+		v = policy.New(o).Decide(tool.Intent{Tool: drop, Caller: c.caller})
+		if c.want == tool.Ask && v.Decision != tool.Deny {
+			t.Errorf("%s: a task may: %s", name, v.Decision)
+		}
+	}
+	// What ends such questions for one person would not count, and so is not offered.
+	v := policy.New(options()).Decide(tool.Intent{Tool: drop, Caller: tool.Caller{Conversation: here, User: berit,
+		Authors: []string{"slack/U3"}}})
+	if !v.Shared || !v.Grantable {
+		t.Errorf("a question after words of others: %+v", v)
 	}
 }
