@@ -438,14 +438,22 @@ func TestSafeMode_ForeignTextOrdersNothingInJobs(t *testing.T) {
 		l.write(filepath.Join(l.tools, "payload"), payload)
 		return "DO(kit_look question=weather)"
 	}
+	said := func(payload string) string {
+		l.deliver("ci", payload)
+		return "DO(channel_history)"
+	}
 	cases, reached := 0, 0
-	for carrier, prompt := range map[string]func(string) string{"page": page, "feed": feed, "tool": look} {
+	for carrier, prompt := range map[string]func(string) string{"page": page, "feed": feed, "tool": look, "history": said} {
 		for act, payload := range l.forbiddenActs() {
 			l.n++
 			cases++
 			name := fmt.Sprintf("job%d", l.n)
 			before := len(l.model.Asked())
-			digest := map[string]any{"name": name, "schedule": "0 3 1 1 *", "post": []string{"web:/" + name},
+			to := "web:/" + name
+			if carrier == "history" {
+				to = "slack:" + simslack.TeamID + "/" + l.hooked.ID
+			}
+			digest := map[string]any{"name": name, "schedule": "0 3 1 1 *", "post": []string{to},
 				"prompt": "The word is " + secretWord + ". " + prompt(payload),
 				"tools":  []string{"web_fetch", "feeds_fetch", "kit_look"}}
 			if status := l.bot.call(http.MethodPost, "/api/v1/digests", digest, nil); status != http.StatusCreated {
