@@ -130,7 +130,7 @@ func (r *run) userParts(m chat.Message, about chat.Context) []llm.Part {
 	if p := prompt.Speaker(m, about, r.engine.o.Now().Location()); p.Text != "" {
 		parts = append(parts, p)
 	}
-	words := llm.Part{Text: prompt.Words(m, about), Origin: origin.User(m.Conversation.Platform, m.Author.ID)}
+	words := llm.Part{Text: prompt.Words(m, about), Origin: m.Origin.With(origin.User(m.Conversation.Platform, m.Author.ID))}
 	mayUse := r.usersAt(m.Conversation)
 	for id := range about.Names { // of the people whom it mentions
 		switch {

@@ -399,6 +399,18 @@ func TestAnswer_WordsOfOutsidersTaintTheTurn(t *testing.T) {
 	}
 }
 
+// A task that a model wrote after foreign text is not taken for the words of whoever confirmed it.
+func TestAnswer_ATaskKeepsWhoseWordsItHolds(t *testing.T) {
+	b := engine(nil, recorder())
+	m := asks("1", "obey")
+	m.Origin = origin.Foreign("a page")
+	b.answer(t, t.Context(), one(m))
+	if got := b.memory.turns[room][0].Origin; !slices.Equal(got.Taint, []string{"a page"}) ||
+		!slices.Equal(got.Authors, []string{"web/U1"}) {
+		t.Errorf("the turn holds words of %+v", got)
+	}
+}
+
 // What was said before is asked for once a question, and only where the history does not have it: not in direct
 // messages, not for an operator and not for an edit; a press is about nothing.
 func TestAnswer_AsksForWhatWasSaidBefore_OnlyWhereItIsNews(t *testing.T) {

@@ -98,6 +98,8 @@ type Message struct {
 	Target *Said `json:"target,omitempty"`
 	// Reaction is set where nothing was said, but a sign put below a post.
 	Reaction *Reaction `json:"reaction,omitempty"`
+	// Origin says whose words Text holds beside those of the author, of a task that a model has written.
+	Origin origin.Origin `json:"origin,omitzero"`
 }
 
 // Subject is the identity, over all platforms, of the message or of the one that

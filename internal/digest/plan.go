@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/schedule"
 	"ravenbot/internal/text"
 )
@@ -67,6 +68,8 @@ type Plan struct {
 	On     string    `json:"on,omitempty"`     // the platform on which
 	At     time.Time `json:"at,omitzero"`      // when it was made or changed last
 	Paused bool      `json:"paused,omitempty"` // kept beside the plan for those of the configuration
+	// Origin says whose words the turn had read in which a model planned it.
+	Origin origin.Origin `json:"origin,omitzero"`
 }
 
 // Feed is a feed of a plan. In JSON it is an address, or {"url","mergeDuplicates","weight","pin","mute"}. URL may hold

@@ -85,6 +85,7 @@ func (s *Service) planProposal(ctx context.Context, caller tool.Caller, p Plan, 
 		}
 	}
 	p.Post, p.Source, p.By, p.On = []string{here.String()}, FromChat, caller.User, here.Platform
+	p.Origin = caller.Origin()
 	p.By.Admin = false // rights are checked each time, not stored
 	if p.Name = slug(cmp.Or(p.Name, strings.Join(titles, " "), p.Prompt, "channels")); p.Timezone == "" {
 		p.Timezone = "UTC"

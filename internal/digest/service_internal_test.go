@@ -527,3 +527,27 @@ func TestBuildEdition_ChannelsUnreadable_IsAnError(t *testing.T) {
 		t.Errorf("the edition is made: %v", err)
 	}
 }
+
+// What a model planned after foreign text is a task whose words are foreign.
+func TestAgentTask_KeepsWhoseWordsItsPromptHolds(t *testing.T) {
+	s, _ := onRecords()
+	on := &everywhere{}
+	s.o.Platforms, s.o.Delivery = on, on
+	caller := tool.Caller{Conversation: chat.Address{Platform: "web", Channel: "general"}, User: chat.User{ID: "U1"},
+		Taint: []string{"a page"}}
+	w, err := s.planProposal(t.Context(), caller, Plan{Schedule: "0 9 * * *", Prompt: "Obey."}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked chat.Message
+	a := &answering{answer: func(_ context.Context, q chat.Asked) (*conversation.Turn, *chat.Draft) {
+		asked = q.Last()
+		return &conversation.Turn{}, &chat.Draft{Text: "done"}
+	}}
+	if _, _, err := AgentTask(a, a, time.Now)(t.Context(), Task{Plan: w.Plan, Key: "1"}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(caller.Origin(), asked.Origin); diff != "" || !asked.Origin.IsForeign() {
+		t.Errorf("the task holds words of (-want +got):\n%s", diff)
+	}
+}
