@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -115,24 +116,28 @@ func (l *lair) read(channel, words string) string {
 
 // askIn has somebody ask something, waits for the answer, and returns the thread and how often a call was denied.
 func (l *lair) askIn(c comeback, by simslack.User) (thread string, asked int) {
-	before := l.answers(c.channel)
+	before := 0
 	if thread = c.thread; thread == "" {
 		thread = l.slack.Mention(c.channel, by, c.words).TS
 	} else {
+		before = l.answers(c.channel, thread)
 		l.slack.ThreadReply(c.channel, thread, by, simslack.BotMention+" "+c.words)
 	}
 	done := make(chan string, 1)
 	go func() {
-		within(l.bot.t, "the answer is there", func() bool { return l.answers(c.channel) > before })
+		within(l.bot.t, "the question is answered", func() bool { return l.answers(c.channel, thread) > before })
 		done <- ""
 	}()
 	return thread, l.settle(done)
 }
 
-// answers returns how many answers there are in a channel.
-func (l *lair) answers(channel string) (n int) {
-	for _, p := range l.slack.Posts(channel) {
-		if strings.Contains(p.Shown(), "all done") && !p.Streaming {
+// answers returns how many questions were answered in a thread.
+func (l *lair) answers(channel, thread string) (n int) {
+	var have struct{ Turns []struct{ State string } }
+	at := "slack:" + simslack.TeamID + "/" + channel + "/" + thread
+	l.bot.call(http.MethodGet, "/api/v1/conversations/"+url.PathEscape(at), nil, &have)
+	for _, t := range have.Turns {
+		if t.State == "answered" {
 			n++
 		}
 	}
@@ -165,7 +170,7 @@ func (l *lair) linkTo(channel, words string) comeback {
 // deliver sends a text to a webhook and waits for what is posted.
 func (l *lair) deliver(hook, words string) {
 	before := len(l.slack.Posts(l.hooked.ID))
-	payload := string(must(json.Marshal(map[string]string{"text": "delivery " + words})))
+	payload := string(must(json.Marshal(map[string]string{"text": fmt.Sprintf("delivery %d: %s", l.n, words)})))
 	if status, _ := l.bot.hook(hook, payload, fmt.Sprint("seed", l.n)); status != http.StatusAccepted {
 		l.bot.t.Fatalf("the delivery is answered %d", status)
 	}
@@ -207,6 +212,10 @@ func TestOrigin_StoredTextOrdersNothing(t *testing.T) {
 	l := newLair(t)
 	carl := l.slack.AddUser("carl")
 	acts := l.forbiddenActs()
+	// The others ask whoever wants them.
+	maps.DeleteFunc(acts, func(act, _ string) bool {
+		return !strings.HasPrefix(act, "carry a secret") && !strings.HasPrefix(act, "run a tool")
+	})
 	cases, asked := 0, map[string]int{}
 	plant := func(way string, sow seed, payload string) comeback {
 		l.n++

@@ -14,7 +14,7 @@ func (s *Service) saveReaction(ctx context.Context, m chat.Message) error {
 	shown, known, err := s.o.Store.ShownTurn(ctx, m.Conversation, r.Post)
 	// The post may be so new that its outcome is not stored yet.
 	if err == nil && !known && !r.Gone && s.Flush() {
-		shown, known, err = s.o.Store.ShownTurn(ctx, m.Conversation, r.Post)
+		shown, _, err = s.o.Store.ShownTurn(ctx, m.Conversation, r.Post)
 	}
 	if err != nil || shown.Turn == "" {
 		return err
