@@ -68,7 +68,8 @@ func (r *run) lookUpPost(ctx context.Context, at chat.Address, s chat.Said) stor
 	// The deadline of the look-ups may have passed by now; it is not meant for the store.
 	ctx = context.WithoutCancel(ctx)
 	shown, known, err := r.engine.o.Store.ShownTurn(ctx, at, s.ID)
-	if isNew := r.engine.o.Now().Sub(s.At) < flushAfter; err == nil && !known && isNew && r.engine.o.Flush != nil && r.engine.o.Flush() {
+	isNew := r.engine.o.Now().Sub(s.At) < flushAfter
+	if err == nil && !known && isNew && r.engine.o.Flush != nil && r.engine.o.Flush() {
 		shown, _, err = r.engine.o.Store.ShownTurn(ctx, at, s.ID)
 	}
 	if err != nil {

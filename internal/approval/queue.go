@@ -7,10 +7,11 @@
 // any of them. Package policy decides which calls need an approval; package
 // delivery brings the posts to the platforms.
 //
-// Ask stores an approval without a decision, posts the question, in one post with the other calls that the model made at
-// once, and waits (queue.go). A press or a word (messages.go), the API or the end of the time makes the decision
-// (decide.go), which is stored first, if nobody has decided yet, and then wakes the call; Begin notes the start of an approved one, so that a restart does not make it twice. An approval for more
-// than the one call leaves a Grant (grants.go), which package policy asks before it asks a person.
+// Ask stores an approval without a decision, posts the question, in one post with the other calls that the model made
+// at once, and waits (queue.go). A press or a word (messages.go), the API or the end of the time makes the decision
+// (decide.go), which is stored first, if nobody has decided yet, and then wakes the call; Begin notes the start of an
+// approved one, so that a restart does not make it twice. An approval for more than the one call leaves a Grant
+// (grants.go), which package policy asks before it asks a person.
 package approval
 
 import (
@@ -344,8 +345,8 @@ func (q *Queue) enter(in tool.Intent, v tool.Verdict) (*entry, string) {
 	return e, ""
 }
 
-// tooMany returns why nobody can be asked about one more call, or nothing. Turns are counted, not calls: those of a turn
-// are asked about together. q.mu is held.
+// tooMany returns why nobody can be asked about one more call, or nothing. Turns are counted, not calls: those of a
+// turn are asked about together. q.mu is held.
 func (q *Queue) tooMany(c tool.Caller) string {
 	ofUser, inChannel := map[string]bool{}, map[string]bool{}
 	for _, e := range q.entries {
