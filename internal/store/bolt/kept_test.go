@@ -238,27 +238,62 @@ func TestSaveCalls_ManyLargeResults_KeepsTheNewest(t *testing.T) {
 
 // An entry of an index that cannot be read does not keep a turn from being deleted; the operator learns of it.
 func TestDeleteTurn_DamagedIndexEntry_IsReportedAndTheTurnIsGone(t *testing.T) {
-	for index, what := range map[string]string{messageTurnsBucket: "web/1", quotesBucket: "web/quoted"} {
-		db := opened(t)
-		turn := conversation.Turn{ID: "web/1", Began: time.Now(), Messages: []llm.Message{
-			{Role: llm.User, Parts: []llm.Part{{Text: "words", Subject: "web/quoted"}}}}}
-		if err := db.SaveTurn(t.Context(), general, &turn); err != nil {
-			t.Fatal(err)
-		}
+	db := opened(t)
+	turn := conversation.Turn{ID: "web/1", Began: time.Now(), Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{{Text: "words", Subject: "web/quoted"}}}}}
+	if err := db.SaveTurn(t.Context(), general, &turn); err != nil {
+		t.Fatal(err)
+	}
+	for _, index := range []string{messageTurnsBucket, quotesBucket} {
 		if err := Spoil(db, index); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second time there is nothing to delete
-			if err := db.DeleteTurn(t.Context(), general, turn.Seq); err != nil {
-				t.Fatalf("%s: %v", index, err)
-			}
+	}
+	for range 2 { // the second time there is nothing to delete
+		if err := db.DeleteTurn(t.Context(), general, turn.Seq); err != nil {
+			t.Fatal(err)
 		}
-		if turns, err := db.Turns(t.Context(), general, store.Range{Newest: 10}); err != nil || len(turns) != 0 {
-			t.Errorf("%s: %d turns are left, %v", index, len(turns), err)
+	}
+	if turns, err := db.Turns(t.Context(), general, store.Range{Newest: 10}); err != nil || len(turns) != 0 {
+		t.Errorf("%d turns are left, %v", len(turns), err)
+	}
+	if damage := db.Damage(); len(damage) != 1 || !strings.Contains(damage[0], "web/1") || db.Health() == nil {
+		t.Errorf("the damage is %q, health %v, want the entry of web/1", damage, db.Health())
+	}
+	if quoting, err := db.TurnsQuoting(t.Context(), "web/quoted"); err != nil || len(quoting) > 0 {
+		t.Errorf("quoted by %v, %v", quoting, err)
+	}
+}
+
+// The index of quotes of an earlier version has lists of turns by messages. They are read, and lose turns, as the newer
+// entries do.
+func TestTurnsQuoting_ListOfAnEarlierVersion(t *testing.T) {
+	db := opened(t)
+	old := store.TurnRef{Conversation: general, Seq: 1}
+	turn := conversation.Turn{ID: "web/1", Began: time.Now(), Messages: []llm.Message{
+		{Role: llm.User, Parts: []llm.Part{{Text: "words", Subject: "web/quoted"}}}}}
+	other := conversation.Turn{ID: "web/2", Began: time.Now(), Messages: turn.Messages}
+	for _, one := range []*conversation.Turn{&turn, &other} {
+		if err := db.SaveTurn(t.Context(), general, one); err != nil {
+			t.Fatal(err)
 		}
-		if damage := db.Damage(); len(damage) != 1 || !strings.Contains(damage[0], what) || db.Health() == nil {
-			t.Errorf("%s: the damage is %q, health %v, want the entry of %s", index, damage, db.Health(), what)
-		}
+	}
+	gone := store.TurnRef{Conversation: chat.Address{Platform: "web", Channel: "other"}, Seq: 7}
+	if err := db.update(t.Context(), func(tx *tx) error {
+		return tx.top(quotesBucket).put([]byte("web/quoted"), []store.TurnRef{gone, old})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := []store.TurnRef{gone, old, old, {Conversation: general, Seq: 2}}
+	if got, err := db.TurnsQuoting(t.Context(), "web/quoted"); err != nil || !slices.Equal(got, want) {
+		t.Errorf("quoted by %v (%v), want %v", got, err, want)
+	}
+	if err := db.DeleteTurn(t.Context(), general, 1); err != nil {
+		t.Fatal(err)
+	}
+	want = []store.TurnRef{gone, {Conversation: general, Seq: 2}}
+	if got, err := db.TurnsQuoting(t.Context(), "web/quoted"); err != nil || !slices.Equal(got, want) {
+		t.Errorf("afterwards quoted by %v (%v), want %v", got, err, want)
 	}
 }
 

@@ -287,7 +287,7 @@ func TestDB_OneOfSeveralKindsIsSpoiled_IsDamage(t *testing.T) {
 	for name, buckets := range map[string][]string{
 		"Conversations":      {"messages", "turns"},
 		"DeleteConversation": {"results"},
-		"Prune all": {"approvals", "calls", "done", "feedback", "heard", "outbox", "places", "quotes", "results", "roomfiles",
+		"Prune all": {"approvals", "calls", "done", "feedback", "heard", "outbox", "places", "results", "roomfiles",
 			"rooms", "seen", "shown", "streams", "summaries", "turns"},
 		"TurnOf": {"places", "turns"},
 	} {

@@ -18,7 +18,8 @@ var (
 	turns = kv.Of[conversation.Turn](kv.Spec{Name: "turns", Grouped: true, Watch: watchDeletion})
 	// messageTurns holds the turn that a message is part of, by the message's subject.
 	messageTurns = kv.Of[store.TurnRef](kv.Spec{Name: "places"})
-	// quotes holds the turns that quote a message, by the message's subject.
+	// quotes holds the turns that quote a message, one by each quoteKey. A store of an earlier version may have a list of
+	// several by the message's subject.
 	quotes = kv.Of[[]store.TurnRef](kv.Spec{Name: "quotes"})
 )
 
@@ -40,9 +41,6 @@ func turnRefs(a chat.Address, turn *conversation.Turn) (refs []kv.Ref) {
 	}
 	if turn.Seq == 0 {
 		refs = append(refs, kv.Ref{Spec: turns.Spec, Group: a.String()})
-		for _, subject := range turn.Quotes() {
-			refs = append(refs, kv.Ref{Spec: quotes.Spec, Key: subject})
-		}
 	}
 	return refs
 }
@@ -77,18 +75,23 @@ func putTurn(tx kv.Tx, a chat.Address, turn *conversation.Turn) (err error) {
 	return turns.Put(tx, group, kv.NumberKey(turn.Seq), *turn)
 }
 
-// indexQuotes adds a turn to those that quote messages.
+// indexQuotes adds a turn to those that quote messages. It reads nothing: a turn may quote many.
 func indexQuotes(tx kv.Tx, subjects []string, at store.TurnRef) error {
 	for _, subject := range subjects {
-		list, _, err := quotes.Get(tx, "", subject)
-		if err == nil && !slices.Contains(list, at) {
-			err = quotes.Put(tx, "", subject, append(list, at))
+		key := quoteKey(subject, at)
+		if len(key) > kv.MaxKey {
+			continue // no platform has such ids
 		}
-		if err != nil {
+		if err := quotes.Put(tx, "", key, []store.TurnRef{at}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// quoteKey returns the key of a turn that quotes a message.
+func quoteKey(subject string, at store.TurnRef) string {
+	return kv.Key(subject, at.Conversation.String()) + kv.NumberKey(at.Seq)
 }
 
 // unindexTurn removes a turn from the indexes: a deleted message must not be traceable. Entries that name another turn
@@ -103,6 +106,9 @@ func (s *Store) unindexTurn(tx kv.Tx, t conversation.Turn, at store.TurnRef) err
 		failed = errors.Join(failed, s.exceptDamage(err))
 	}
 	for _, subject := range t.Quotes() {
+		if key := quoteKey(subject, at); len(key) <= kv.MaxKey {
+			failed = errors.Join(failed, quotes.Delete(tx, "", key))
+		}
 		list, found, err := quotes.Get(tx, "", subject)
 		list = slices.DeleteFunc(list, func(r store.TurnRef) bool { return r == at })
 		switch {
@@ -127,8 +133,8 @@ func (s *Store) exceptDamage(err error) error {
 
 // TurnsQuoting returns where the turns are that quoted a message when they were first stored.
 func (s *Store) TurnsQuoting(ctx context.Context, subject string) ([]store.TurnRef, error) {
-	found, _, err := lookUp(ctx, s, quotes, "", subject)
-	return found, wrap(err, "find the turns that quote message %s", subject)
+	found, err := list(ctx, s, quotes, kv.Range{From: subject, To: kv.AfterPrefix(kv.Key(subject, ""))})
+	return slices.Concat(found...), wrap(err, "find the turns that quote message %s", subject)
 }
 
 // SaveTurn stores a turn as far as it has come, with the calls that ended since it was saved last, in one transaction. It
