@@ -29,7 +29,7 @@ func (d *Discord) queueBusyNote(ctx context.Context, m chat.Message, done func(c
 	wait, first, dropped := d.busy.Add(where, m, done, d.o.Now())
 	switch {
 	case dropped:
-		d.o.Log.Warn("too many busy notes wait, note dropped", "platform", "discord", "channel", where)
+		d.o.Log.Warn("too many busy notes are waiting; dropped one", "platform", "discord", "channel", where)
 	case first:
 		d.startWork(func() {
 			_ = kit.Sleep(ctx, wait) // at the end, too, people are told what became of their words
@@ -49,6 +49,6 @@ func (d *Discord) postBusyNote(ctx context.Context, n kit.BusyNote) {
 		err = n.MarkDone(ctx)
 	}
 	if err != nil {
-		d.o.Log.Warn("note that the bot is busy not posted", "platform", "discord", "error", err)
+		d.o.Log.Warn("failed to post the note that the bot is busy", "platform", "discord", "error", err)
 	}
 }

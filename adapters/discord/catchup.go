@@ -251,7 +251,7 @@ func (c *catchUp) readGap(ctx context.Context, g *kit.Gap) (messages int, err er
 		said = append(said, page...)
 		if after, more = next, next != ""; more && len(said) >= maxMissed {
 			c.d.o.Log.Warn(
-				"too many discord messages missed, the rest not read",
+				"too many missed discord messages; the rest is not read",
 				"platform",
 				"discord",
 				"conversation",
@@ -327,7 +327,7 @@ func (d *Discord) lookUpMember(ctx context.Context, guild, user string) wireMemb
 	err := d.api.do(ctx, request{method: "GET", path: "/guilds/" + guild + "/members/" + user}, &m)
 	if err != nil {
 		d.o.Log.Warn(
-			"roles of a discord user not looked up, treated as none",
+			"failed to look up the roles of a discord user; treating them as none",
 			"platform",
 			"discord",
 			"guild",
@@ -398,7 +398,7 @@ func (d *Discord) reportUnreadable(at chat.Address, err error) {
 		remedy = "the channel is gone; take it out of the channels in config.json if it is named there"
 	}
 	d.o.Log.Warn(
-		"missed discord messages cannot be read",
+		"failed to read missed discord messages",
 		"platform",
 		"discord",
 		"conversation",

@@ -157,7 +157,7 @@ func TestManyMissedMessages(t *testing.T) {
 		return []chat.LastSeen{all(s.address())}
 	}})
 	s.expect(t, 0, 1000)
-	s.logged(t, "too many discord messages missed, the rest not read")
+	s.logged(t, "too many missed discord messages; the rest is not read")
 	s.logged(t, `msg="caught up" platform=discord conversations=1 messages=1000`)
 }
 
@@ -213,7 +213,7 @@ func TestLiveMessagesWaitForTheMissedOnes(t *testing.T) {
 	eventually(t, "one conversation is not caught up", func() bool {
 		return strings.Contains(s.d.Health().Detail, "1 conversations not caught up")
 	})
-	s.logged(t, "trying again")
+	s.logged(t, "retrying")
 	off()
 	// What was said live is in the history too, where it is edited already.
 	s.expect(t, 0, 150)
@@ -245,7 +245,7 @@ func TestPlacesThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, h := range list {
-		line := "cannot be read\" platform=discord conversation=" + h.Conversation.String() + " remedy="
+		line := "failed to read missed discord messages\" platform=discord conversation=" + h.Conversation.String() + " remedy="
 		if n := strings.Count(s.log.String(), line); n != 1 {
 			t.Errorf("%s told %d times", h.Conversation, n)
 		}
@@ -292,7 +292,7 @@ func TestNewSessionWhileCatchingUp(t *testing.T) {
 		return []chat.LastSeen{all(s.address())}
 	}})
 	s.numbered(s.general.ID, 2, 4)
-	s.logged(t, "trying again")
+	s.logged(t, "retrying")
 	end := s.Outage()
 	s.numbered(s.general.ID, 4, 6)
 	off()
@@ -342,7 +342,7 @@ func TestRateLimitWhileCatchingUp(t *testing.T) {
 			refused++
 		}
 	}
-	if refused != 1 || strings.Contains(s.log.String(), "trying again") {
+	if refused != 1 || strings.Contains(s.log.String(), "retrying") {
 		t.Errorf("refused %d times", refused)
 	}
 }

@@ -155,7 +155,7 @@ func (d *Discord) registerOnce(ctx context.Context, app string) {
 			if err == nil || ctx.Err() != nil {
 				return
 			}
-			d.o.Log.Error("discord command not registered", "platform", "discord", "error", err)
+			d.o.Log.Error("failed to register a discord command", "platform", "discord", "error", err)
 			if !isRetryable(err) || !kit.Sleep(ctx, pause) {
 				return
 			}

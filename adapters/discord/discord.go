@@ -216,7 +216,7 @@ func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Mes
 	for _, s := range d.shards {
 		if n := s.waiting; n > 0 {
 			d.o.Log.Warn(
-				"discord messages not stored before the end",
+				"discord messages were not stored before the bot stopped",
 				"platform",
 				"discord",
 				"shard",

@@ -25,7 +25,7 @@ func (d *Discord) botUser() wireUser {
 func (d *shard) onMessage(state *discordgo.State, data []byte) {
 	var w wirePost
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord message not decoded", "platform", "discord", "error", err)
+		d.o.Log.Warn("failed to decode a discord message", "platform", "discord", "error", err)
 		return
 	}
 	d.noteOwn(w)
@@ -81,7 +81,7 @@ func (d *shard) onUpdate(state *discordgo.State, data []byte) {
 		Text *string `json:"content"`
 	}
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord edit not decoded", "platform", "discord", "error", err)
+		d.o.Log.Warn("failed to decode a discord edit", "platform", "discord", "error", err)
 		return
 	}
 	isWhole := w.Text != nil
@@ -110,7 +110,7 @@ func (d *shard) onDelete(state *discordgo.State, data []byte) {
 		GuildID   string   `json:"guild_id"`
 	}
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord deletion not decoded", "platform", "discord", "error", err)
+		d.o.Log.Warn("failed to decode a discord deletion", "platform", "discord", "error", err)
 		return
 	}
 	if w.ID != "" {
@@ -193,7 +193,7 @@ func (d *Discord) lookUpAddress(ctx context.Context, guild, channel string) chat
 		}
 		if err := d.api.do(ctx, request{method: "GET", path: "/channels/" + channel}, &c); err != nil {
 			d.o.Log.Warn(
-				"discord channel not looked up, treated as no thread",
+				"failed to look up a discord channel; treating it as no thread",
 				"platform",
 				"discord",
 				"channel",

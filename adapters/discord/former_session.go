@@ -36,7 +36,7 @@ func (d *shard) readFormer(ctx context.Context, f formerSession) (events []frame
 		c, err = d.dial(ctx, s)
 	}
 	if err != nil {
-		d.o.Log.Warn("former discord session not resumed", "platform", "discord", "shard", d.id, "error", hideAddress(err))
+		d.o.Log.Warn("failed to resume the former discord session", "platform", "discord", "shard", d.id, "error", hideAddress(err))
 		return nil, false
 	}
 	var mu sync.Mutex
@@ -76,7 +76,7 @@ func (c *catchUp) replay(ctx context.Context, f formerSession) (ok bool) {
 			return false
 		}
 	}
-	c.d.o.Log.Info("discord events of the former session read", "platform", "discord", "shard", c.d.id,
+	c.d.o.Log.Info("read the discord events of the former session", "platform", "discord", "shard", c.d.id,
 		"events", len(events), "messages", len(list))
 	return true
 }
@@ -96,7 +96,7 @@ func (d *shard) handleMissed(c *catchUp, f frame) {
 	// Discord has told whoever waits for longer that the bot does not answer, and takes no answer any more.
 	isLate := d.o.Now().Sub(timeOfID(e.ID, time.Time{})) > storeTimeout
 	if f.Type == "INTERACTION_CREATE" && isLate {
-		d.o.Log.Warn("discord interaction came while nobody had the shard", "platform", "discord", "interaction", e.ID)
+		d.o.Log.Warn("discord interaction arrived while no replica had the shard", "platform", "discord", "interaction", e.ID)
 		return
 	}
 	d.handleMessage(d.ctx, state, f)

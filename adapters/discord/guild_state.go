@@ -82,7 +82,7 @@ func (d *Discord) stateOf(ctx context.Context, guild string) (state *discordgo.S
 	}
 	state, err := d.askedGuilds.Get(ctx, guild)
 	if err != nil && ctx.Err() == nil {
-		d.o.Log.Warn("discord server not looked up", "platform", "discord", "guild", guild, "error", err)
+		d.o.Log.Warn("failed to look up a discord server", "platform", "discord", "guild", guild, "error", err)
 	}
 	// After an error Get returns the last known picture, which still tells more than an empty one.
 	if state == nil {

@@ -125,7 +125,7 @@ func (d *shard) allowIdentify(ctx context.Context) (begun func(bool), ok bool) {
 		}
 		if pause > identifyEvery {
 			d.o.Log.Error(
-				"too many new discord sessions today, waiting",
+				"too many new discord sessions today; waiting",
 				"platform",
 				"discord",
 				"shard",
@@ -157,7 +157,7 @@ func (d *shard) claimIdentify(ctx context.Context) time.Duration {
 	wait, err := d.o.Sharing.Shards.BeginIdentify(ctx, d.botKey, d.budget.bucketNumber(d.id), d.budget.maxPerDay)
 	if err != nil {
 		if ctx.Err() == nil {
-			d.o.Log.Warn("discord session not claimed, trying again", "platform", "discord", "shard", d.id, "error", err)
+			d.o.Log.Warn("failed to claim a discord session; retrying", "platform", "discord", "shard", d.id, "error", err)
 		}
 		return firstPause
 	}
@@ -174,7 +174,7 @@ func (d *shard) endIdentify(hasBegun bool) {
 	err := d.o.Sharing.Shards.EndIdentify(ctx, d.botKey, d.budget.bucketNumber(d.id), hasBegun)
 	if err != nil {
 		// The others wait for as long as beginning a session can take.
-		d.o.Log.Warn("end of beginning a discord session not noted", "platform", "discord", "shard", d.id, "error", err)
+		d.o.Log.Warn("failed to store that a discord session has begun", "platform", "discord", "shard", d.id, "error", err)
 	}
 }
 

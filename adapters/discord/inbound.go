@@ -77,7 +77,7 @@ func (d *shard) countWaiting(change int) {
 	}
 	d.mu.Unlock()
 	if warn {
-		d.o.Log.Warn("many discord messages wait to be stored", "platform", "discord", "messages", n)
+		d.o.Log.Warn("many discord messages are waiting to be stored", "platform", "discord", "messages", n)
 	}
 }
 
@@ -129,7 +129,7 @@ func (d *shard) acceptRepeatedly(ctx context.Context, in inbound) bool {
 			return false
 		}
 		d.o.Log.Error(
-			"discord message not stored, trying again",
+			"failed to store a discord message; retrying",
 			"platform",
 			"discord",
 			"message",

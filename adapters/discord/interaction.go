@@ -99,7 +99,7 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 	arrived := time.Now()
 	var w wireInteraction
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord interaction not decoded", "platform", "discord", "error", err)
+		d.o.Log.Warn("failed to decode a discord interaction", "platform", "discord", "error", err)
 		return
 	}
 	switch {
@@ -118,7 +118,7 @@ func (d *shard) onInteraction(ctx context.Context, state *discordgo.State, data 
 	}
 	m, err := d.interactionMessage(state, w)
 	if err != nil {
-		d.o.Log.Error("discord interaction dropped", "platform", "discord", "error", err)
+		d.o.Log.Error("dropped a discord interaction", "platform", "discord", "error", err)
 		return
 	}
 	// The queue closes it when accept has taken the message; acknowledge waits for that.
@@ -382,7 +382,7 @@ func (d *Discord) sendCallback(ctx context.Context, w wireInteraction, arrived t
 		}
 		if !isRetryable(err) || !kit.Sleep(ctx, deferAgain) {
 			d.o.Log.Warn(
-				"discord interaction not answered in time",
+				"failed to acknowledge a discord interaction in time",
 				"platform",
 				"discord",
 				"interaction",

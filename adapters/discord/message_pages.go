@@ -32,7 +32,7 @@ func (d *Discord) readHistory(ctx context.Context, channel, after string) (list 
 	for _, data := range raw {
 		var w wirePost
 		if err := json.Unmarshal(data, &w); err != nil {
-			d.o.Log.Warn("discord message not decoded", "platform", "discord", "channel", channel, "error", err)
+			d.o.Log.Warn("failed to decode a discord message", "platform", "discord", "channel", channel, "error", err)
 			continue
 		}
 		list = append(list, w)

@@ -276,7 +276,7 @@ func (p *postJob) chooseRoute(ctx context.Context) error {
 	var h handle
 	if err := json.Unmarshal(p.draft.Reply.Handle, &h); err != nil || h.Token == "" {
 		p.d.o.Log.Warn(
-			"discord interaction token not decoded, answering in the channel",
+			"failed to decode a discord interaction token; answering in the channel",
 			"platform",
 			"discord",
 			"post",

@@ -30,7 +30,7 @@ type wireReaction struct {
 func (d *shard) onReaction(state *discordgo.State, event string, data []byte) {
 	var w wireReaction
 	if err := json.Unmarshal(data, &w); err != nil {
-		d.o.Log.Warn("discord reaction not decoded", "platform", "discord", "error", err)
+		d.o.Log.Warn("failed to decode a discord reaction", "platform", "discord", "error", err)
 		return
 	}
 	self := d.botUser().ID

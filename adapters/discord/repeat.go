@@ -40,7 +40,7 @@ func (p *postJob) findEarlier(ctx context.Context) error {
 		page, next, err := p.d.readHistory(ctx, p.channel, after)
 		if isRefused(err) {
 			p.d.o.Log.Warn(
-				"discord channel not searched for an earlier attempt",
+				"failed to search a discord channel for an earlier attempt",
 				"platform",
 				"discord",
 				"post",

@@ -261,7 +261,7 @@ func (d *shard) onReady(ctx context.Context, s *session, data []byte) {
 		} `json:"application"`
 	}
 	if err := json.Unmarshal(data, &ready); err != nil {
-		d.o.Log.Error("discord READY event not decoded", "platform", "discord", "error", err)
+		d.o.Log.Error("failed to decode a discord READY event", "platform", "discord", "error", err)
 		return
 	}
 	// What stands in for Discord may pass on an address that leads past it. An address that is none would be tried again

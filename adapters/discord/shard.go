@@ -101,7 +101,7 @@ func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
 			return p, false, tokenError(err)
 		case err != nil && !isRefused(err):
 			d.o.Log.Warn(
-				"discord gateway plan not read, trying again",
+				"failed to read the discord gateway plan; retrying",
 				"platform",
 				"discord",
 				"wait",
@@ -118,7 +118,7 @@ func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
 			continue
 		case err != nil:
 			d.o.Log.Warn(
-				"discord gateway plan refused, using one session",
+				"discord refused the gateway plan; using one session",
 				"platform",
 				"discord",
 				"error",
@@ -154,7 +154,7 @@ func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, cha
 		switch {
 		case errors.Is(err, errDivided):
 			// Without a pause: joining again returns the number of shards that the others use.
-			d.o.Log.Info("discord shards divided by another replica", "platform", "discord")
+			d.o.Log.Info("another replica changed the number of discord shards", "platform", "discord")
 			continue
 		case !errors.Is(err, errReplan):
 			return err
@@ -167,7 +167,7 @@ func (d *Discord) runPlans(ctx context.Context, accept func(context.Context, cha
 		// The plan may not have changed yet, and the same number would be refused again.
 		least = p.Shards + 1
 		d.o.Log.Warn(
-			"discord wants more shards, reading the plan again",
+			"discord wants more shards; reading the plan again",
 			"platform",
 			"discord",
 			"shards",

@@ -140,7 +140,7 @@ func (d *Discord) identifySelf(ctx context.Context) (bot string, ok bool, err er
 			d.mu.Unlock()
 			continue
 		}
-		d.o.Log.Warn("discord identity not read, trying again", "platform", "discord", "wait", pause, "error", err)
+		d.o.Log.Warn("failed to read the discord identity; retrying", "platform", "discord", "wait", pause, "error", err)
 		if !kit.Sleep(ctx, pause) {
 			return "", false, nil
 		}
@@ -155,13 +155,13 @@ func (d *Discord) joinShards(ctx context.Context, bot string, want, least int) (
 		count, err := d.o.Sharing.Shards.JoinShards(ctx, bot, want, least)
 		if err == nil {
 			if count != want {
-				d.o.Log.Info("discord shards as many as other replicas use", "platform", "discord", "shards", count,
+				d.o.Log.Info("using as many discord shards as other replicas", "platform", "discord", "shards", count,
 					"wanted", want, "remedy", "stop all replicas to change their number")
 			}
 			return count, true
 		}
 		if ctx.Err() == nil {
-			d.o.Log.Warn("discord shards not joined, trying again", "platform", "discord", "wait", pause, "error", err)
+			d.o.Log.Warn("failed to join the discord shards; retrying", "platform", "discord", "wait", pause, "error", err)
 		}
 		if !kit.Sleep(ctx, pause) {
 			return 0, false
@@ -213,7 +213,7 @@ func (s *sharedShards) claim(ctx context.Context, id int) {
 	left, isOwn, err := s.o.Sharing.Shards.ClaimShard(ctx, s.bot, id, s.plan.Shards)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		s.o.Log.Warn("discord shard not claimed", "platform", "discord", "shard", id, "error", err)
+		s.o.Log.Warn("failed to claim a discord shard", "platform", "discord", "shard", id, "error", err)
 	case isOwn:
 		s.start(ctx, id, left)
 	}
@@ -280,7 +280,7 @@ func (s *sharedShards) release(ctx context.Context, h *heldShard) {
 	defer cancel()
 	err := s.o.Sharing.Shards.ReleaseShard(ctx, s.bot, h.id, left)
 	if err != nil {
-		s.o.Log.Warn("discord shard not released", "platform", "discord", "shard", h.id, "error", err)
+		s.o.Log.Warn("failed to release a discord shard", "platform", "discord", "shard", h.id, "error", err)
 		return
 	}
 	s.o.Log.Info("discord shard released", "platform", "discord", "shard", h.id, "session_left", left != nil)
@@ -298,7 +298,7 @@ func (s *sharedShards) releaseAll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	if err := s.o.Sharing.Shards.LeaveShards(ctx, s.bot); err != nil {
-		s.o.Log.Warn("discord shards not left", "platform", "discord", "error", err)
+		s.o.Log.Warn("failed to leave the discord shards", "platform", "discord", "error", err)
 	}
 }
 
@@ -376,7 +376,7 @@ func (d *Discord) awaitLead(ctx context.Context) {
 			return
 		}
 		if ctx.Err() == nil {
-			d.o.Log.Warn("discord application not read, trying again", "platform", "discord", "wait", pause, "error", err)
+			d.o.Log.Warn("failed to read the discord application; retrying", "platform", "discord", "wait", pause, "error", err)
 		}
 		kit.Sleep(ctx, pause)
 	}

@@ -33,7 +33,7 @@ func (d *shard) openThread(ctx context.Context, m *chat.Message) {
 		var err error
 		if id, err = d.newThread(ctx, at.Channel, m.Text); err != nil {
 			d.o.Log.Warn(
-				"discord thread not opened, answering in the channel",
+				"failed to open a discord thread; answering in the channel",
 				"platform",
 				"discord",
 				"channel",
@@ -128,7 +128,7 @@ func (d *Discord) Thread(ctx context.Context, to chat.Address, post chat.Ref, ti
 		d.parents.Put(id, to.Channel)
 	case isRefused(err):
 		d.o.Log.Warn(
-			"discord thread not opened, posting in the channel",
+			"failed to open a discord thread; posting in the channel",
 			"platform",
 			"discord",
 			"channel",
@@ -160,7 +160,7 @@ func (d *Discord) linkToThread(ctx context.Context, h handle, question, thread s
 	}
 	if err != nil {
 		d.o.Log.Warn(
-			"link to the thread of a discord answer not posted",
+			"failed to post the link to the thread of a discord answer",
 			"platform",
 			"discord",
 			"interaction",

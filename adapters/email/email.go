@@ -137,13 +137,13 @@ func (e *Email) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	keep := context.WithoutCancel(ctx)
 	if sent {
 		if err := e.save(keep, d.Key, attempt{Version: attemptVersion, Sent: true, At: e.o.Now().UTC()}); err != nil {
-			e.o.Log.Error("mail that was sent not recorded", "post", d.Key, "error", err)
+			e.o.Log.Error("failed to record that a mail was sent", "post", d.Key, "error", err)
 		}
 		return ref, nil
 	}
 	if !errors.Is(err, errUnknown) {
 		if err := e.o.Store.DeleteItem(keep, attemptKind, itemName(d.Key)); err != nil {
-			e.o.Log.Error("mail that was refused counts as sent perhaps", "post", d.Key, "error", err)
+			e.o.Log.Error("failed to record that a mail was refused; it counts as possibly sent", "post", d.Key, "error", err)
 		}
 	}
 	return chat.Ref{}, err
@@ -361,7 +361,7 @@ func (e *Email) save(ctx context.Context, key string, a attempt) error {
 func (e *Email) prune(ctx context.Context) {
 	all, err := e.o.Store.Items(ctx, attemptKind)
 	if err != nil {
-		e.o.Log.Error("sent mails not read", "error", err)
+		e.o.Log.Error("failed to read the records of sent mails", "error", err)
 		return
 	}
 	for name, raw := range all {
@@ -370,7 +370,7 @@ func (e *Email) prune(ctx context.Context) {
 			continue
 		}
 		if err := e.o.Store.DeleteItem(ctx, attemptKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
-			e.o.Log.Error("sent mail not forgotten", "error", err)
+			e.o.Log.Error("failed to delete the record of a sent mail", "error", err)
 			return
 		}
 	}

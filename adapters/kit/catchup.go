@@ -150,7 +150,7 @@ func (c *CatchUp) list(ctx context.Context) ([]*Gap, bool) {
 		if ctx.Err() != nil {
 			return nil, false
 		}
-		c.Log.Error("conversations to catch up with not listed, trying again",
+		c.Log.Error("failed to list conversations to catch up with; retrying",
 			"platform", c.Platform, "wait", pause, "error", err)
 		if !Sleep(ctx, pause) {
 			return nil, false
@@ -300,7 +300,7 @@ func (c *CatchUp) fill(ctx context.Context, g *Gap) {
 		if c.RetryAfter != nil {
 			pause = max(pause, c.RetryAfter(err))
 		}
-		c.Log.Warn("missed messages not read, trying again",
+		c.Log.Warn("failed to read missed messages; retrying",
 			"platform", c.Platform, "conversation", g.At.String(), "wait", pause, "error", err)
 		c.retry(g, n, c.Now().Add(pause))
 		// What fails in one place often fails in all: one attempt a second is enough.

@@ -36,7 +36,7 @@ func (s *Slack) queueBusyNote(m chat.Message, done func(context.Context) error) 
 		key += " " + m.Conversation.Thread
 	}
 	if _, _, dropped := s.busy.Add(key, m, done, s.o.Now()); dropped {
-		s.o.Log.Warn("too many busy notes wait, note dropped", "channel", m.Conversation.Channel)
+		s.o.Log.Warn("too many busy notes are waiting; dropped one", "channel", m.Conversation.Channel)
 	}
 }
 
@@ -77,7 +77,7 @@ func (s *Slack) postBusyNote(ctx context.Context, n kit.BusyNote) {
 	if len(m.Reply.Handle) == 0 {
 		raw, err := json.Marshal(handle{User: m.Author.ID, Received: s.o.Now()})
 		if err != nil {
-			s.o.Log.Error("busy note not encoded", "error", err)
+			s.o.Log.Error("failed to encode a busy note", "error", err)
 			return
 		}
 		d.Reply.Handle = raw
@@ -91,6 +91,6 @@ func (s *Slack) postBusyNote(ctx context.Context, n kit.BusyNote) {
 		err = n.MarkDone(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		s.o.Log.Warn("busy note not posted", "channel", to.Channel, "error", err)
+		s.o.Log.Warn("failed to post a busy note", "channel", to.Channel, "error", err)
 	}
 }

@@ -113,7 +113,7 @@ func (s *Slack) reportUnreadable(channel string, err error) {
 	if remedy == "" {
 		remedy = "give the bot access to the channel, or take the channel out of its configuration"
 	}
-	s.o.Log.Warn("missed slack messages cannot be read", "channel", channel, "error", err, "remedy", remedy)
+	s.o.Log.Warn("failed to read missed slack messages", "channel", channel, "error", err, "remedy", remedy)
 }
 
 // readGap reads a gap and hands its messages over, oldest first. It returns how many were accepted; when it is called
@@ -198,7 +198,7 @@ func (s *Slack) readHistory(ctx context.Context, at chat.Address, oldest string)
 	case err != nil:
 		return nil, err
 	case !whole:
-		s.o.Log.Warn("too many slack messages missed, the rest not read", "channel", at.Channel, "thread", at.Thread,
+		s.o.Log.Warn("too many missed slack messages; the rest is not read", "channel", at.Channel, "thread", at.Thread,
 			"messages", len(all))
 	}
 	// The first message of a thread comes with the replies, and is handed over with the channel.

@@ -352,7 +352,7 @@ func TestOnlyAnOutageIsCaughtUp(t *testing.T) {
 	last.Store(first.TS)
 	end := server.Outage()
 	server.Say(channel, anna, "in the outage")
-	log.wait(t, "connecting again")
+	log.wait(t, "reconnecting")
 	ahead.Store(int64(time.Minute))
 	end()
 	up(t, b)

@@ -100,7 +100,7 @@ func (s *Slack) describeFiles(ctx context.Context, m *chat.Message) {
 			File wireFile `json:"file"`
 		}
 		if err := s.callAPI(ctx, "files.info", url.Values{"file": {h.ID}}, &answer); err != nil {
-			s.o.Log.Warn("slack file not looked up", "file", h.ID, "error", redact(err))
+			s.o.Log.Warn("failed to look up a slack file", "file", h.ID, "error", redact(err))
 			continue
 		}
 		if told, err := answer.File.file(); err == nil {

@@ -67,7 +67,7 @@ func (s *Slack) openFormFor(ctx context.Context, m *chat.Message) (done bool) {
 		return false
 	default:
 		if err := s.openForm(ctx, *m, form); err != nil {
-			s.o.Log.Warn("slack form not opened", "form", form.ID, "error", redact(err))
+			s.o.Log.Warn("failed to open a slack form", "form", form.ID, "error", redact(err))
 			if m.Kind() != chat.EventPress {
 				return false // a command has an answer in words, too
 			}

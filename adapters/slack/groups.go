@@ -54,7 +54,7 @@ func (s *Slack) readGroups(ctx context.Context) bool {
 		s.reportRefusal(err, "slack refuses to list user groups, rules that name roles match nobody",
 			"usergroups.list", userGroupScope)
 		if !isFinal(err) {
-			s.o.Log.Warn("slack user groups not read, rules that name roles use what is known", "error", redact(err))
+			s.o.Log.Warn("failed to read slack user groups; rules with roles use the last known ones", "error", redact(err))
 		}
 		return isFinal(err)
 	}

@@ -136,7 +136,7 @@ func (s *Slack) noteAge(off time.Duration) {
 	defer s.mu.Unlock()
 	if now := time.Now(); now.Sub(s.agedAt) > ageEvery {
 		s.agedAt = now
-		s.o.Log.Warn("request of Slack refused, its signature is of another time", "clock_ahead", off.Round(time.Second),
+		s.o.Log.Warn("refused a request of Slack: its signature has expired", "clock_ahead", off.Round(time.Second),
 			"remedy", "set the clock of this machine, unless somebody repeats old requests")
 	}
 }

@@ -187,7 +187,7 @@ func TestTakeMessage_NothingCanBeStored_IsLoggedOnceAMinute(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if lines := strings.Count(log.String(), "not stored"); lines != 3 || strings.Count(log.String(), "more=59") != 2 {
+		if lines := strings.Count(log.String(), "failed to store"); lines != 3 || strings.Count(log.String(), "more=59") != 2 {
 			t.Errorf("logged %d lines:\n%s", lines, &log)
 		}
 	})

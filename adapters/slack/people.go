@@ -53,7 +53,7 @@ func (s *Slack) isAdmin(ctx context.Context, user string) bool {
 	who, err := s.people.Get(ctx, user)
 	if err != nil {
 		s.o.Log.Warn(
-			"slack user not looked up, treated as no administrator",
+			"failed to look up a slack user; treating it as no administrator",
 			"user",
 			user,
 			"error",

@@ -45,7 +45,7 @@ func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 	last, _ := s.attempts.Get(d.Key)
 	var h handle
 	if len(d.Reply.Handle) > 0 && json.Unmarshal(d.Reply.Handle, &h) != nil {
-		s.o.Log.Warn("slack command handle not decoded, answering in public", "post", d.Key)
+		s.o.Log.Warn("failed to decode the handle of a slack command; answering in public", "post", d.Key)
 	}
 	s.endCommand(to, h)
 	// The answer to a press would stand between other people's messages.
@@ -374,7 +374,7 @@ func (p *postJob) deletePost(ctx context.Context, ts string) error {
 	case err == nil, word == "message_not_found":
 		return nil
 	case word != "" && !transientCodes[word]:
-		p.o.Log.Warn("replaced slack post not deleted", "post", p.draft.Key, "error", err)
+		p.o.Log.Warn("failed to delete a replaced slack post", "post", p.draft.Key, "error", err)
 		return nil
 	}
 	return p.postError(err)

@@ -93,7 +93,7 @@ func (s *Slack) isFromBot(ctx context.Context, m chat.Message) bool {
 	who, err := s.people.Get(ctx, m.Author.ID)
 	if err != nil {
 		s.o.Log.Warn(
-			"slack user not looked up, treated as a person",
+			"failed to look up a slack user; treating it as a person",
 			"user",
 			m.Author.ID,
 			"error",

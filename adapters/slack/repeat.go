@@ -41,7 +41,7 @@ func (p *postJob) findEarlier(ctx context.Context) error {
 	case err != nil && !isFinal(err):
 		return p.lookError(err)
 	case err != nil:
-		p.o.Log.Warn("slack channel not searched for an earlier attempt", "post", p.draft.Key, "error", err)
+		p.o.Log.Warn("failed to search a slack channel for an earlier attempt", "post", p.draft.Key, "error", err)
 	}
 	p.searched = true
 	// What goes to a response_url for the asker alone shows in no history, and what

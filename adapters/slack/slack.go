@@ -308,7 +308,7 @@ func (s *Slack) identify(ctx context.Context) error {
 			return refusal
 		}
 		pause := max(wait, retryAfter(err))
-		s.o.Log.Warn("slack identity not read, trying again", "wait", pause, "error", err)
+		s.o.Log.Warn("failed to read the slack identity; retrying", "wait", pause, "error", err)
 		if !kit.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
@@ -386,6 +386,6 @@ func (s *Slack) logUnstored(m chat.Message, err error) {
 		s.unstored.more++
 		return
 	}
-	s.o.Log.Error("slack message not stored, not acknowledged", "message", m.Key(), "more", s.unstored.more, "error", err)
+	s.o.Log.Error("failed to store a slack message; not acknowledged", "message", m.Key(), "more", s.unstored.more, "error", err)
 	s.unstored.logged, s.unstored.more = time.Now(), 0
 }

@@ -155,7 +155,7 @@ func (k *socket) addConnection(d dialResult) error {
 			k.setHealth(false, "connecting: "+redact(d.err).Error())
 		}
 		k.wait = max(retryAfter(d.err), min(max(2*k.wait, minRestart), maxRestart))
-		k.o.Log.Warn("slack connection failed, trying again", "wait", k.wait, "error", d.err)
+		k.o.Log.Warn("slack connection failed; retrying", "wait", k.wait, "error", d.err)
 		k.dial(k.wait)
 		return nil
 	}
@@ -197,7 +197,7 @@ func (k *socket) dropConnection(l *connection, why error) {
 	default:
 		k.wait = min(max(2*k.wait, minRestart), usualRestart)
 	}
-	k.o.Log.Warn("slack connection ended, connecting again", "wait", k.wait, "error", why)
+	k.o.Log.Warn("slack connection ended; reconnecting", "wait", k.wait, "error", why)
 	k.dial(k.wait)
 }
 
@@ -277,7 +277,7 @@ func (k *socket) noteOthers(counted int) {
 func (k *socket) onFrame(l *connection, data []byte) {
 	f, r, err := readFrame(data)
 	if err != nil {
-		k.o.Log.Warn("slack frame not decoded", "bytes", len(data))
+		k.o.Log.Warn("failed to decode a slack frame", "bytes", len(data))
 		return
 	}
 	switch {
@@ -343,7 +343,7 @@ func (k *socket) onRequest(l *connection, envelope string, r request) {
 			return // Slack sends it again
 		}
 		if err := l.ack(envelope, payload); err != nil && k.ctx.Err() == nil {
-			k.o.Log.Warn("slack envelope not acknowledged", "envelope", envelope, "error", err)
+			k.o.Log.Warn("failed to acknowledge a slack envelope", "envelope", envelope, "error", err)
 		}
 	}
 	k.handleRequest(envelope, r, answer)

@@ -33,7 +33,7 @@ func (w *Web) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) 
 	}
 	lines, err := w.o.Log.Entries(ctx, m.Conversation.Channel, 0, q.Messages+maxLater)
 	if err != nil {
-		w.o.Logger.Error("lines of a room not read", "room", m.Conversation.Channel, "error", err)
+		w.o.Logger.Error("failed to read the lines of a room", "room", m.Conversation.Channel, "error", err)
 		c.Notes = []string{"The messages before this one could not be read."}
 		return c
 	}

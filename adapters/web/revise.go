@@ -116,7 +116,7 @@ func (w *Web) Revise(ctx context.Context, m chat.Message) error {
 	var e store.Entry
 	err := json.Unmarshal(m.Reply.Handle, &e)
 	if err != nil || e.ID != m.ID || e.Room != m.Conversation.Channel || CheckRoom(e.Room) != nil {
-		w.o.Logger.Error("change of a line not noted", "room", m.Conversation.Channel, "message", m.Key(), "error", err)
+		w.o.Logger.Error("failed to store the change of a line", "room", m.Conversation.Channel, "message", m.Key(), "error", err)
 		return nil
 	}
 	r := w.room(e.Room)

@@ -229,7 +229,7 @@ func (w *Web) sayOnce(
 	// The message is taken, so that its line is kept also where the browser has gone.
 	if _, err := w.writeEntry(context.WithoutCancel(ctx), r, e, Event{}); err != nil {
 		// The message is safe, and the post that answers it writes the line.
-		w.o.Logger.Error("line of a room not kept", "room", name, "message", m.Key(), "error", err)
+		w.o.Logger.Error("failed to store a line of a room", "room", name, "message", m.Key(), "error", err)
 	}
 	return m, nil
 }
@@ -355,7 +355,7 @@ func (w *Web) restoreEntry(ctx context.Context, r *room, to chat.Reply) (store.E
 	}
 	var e store.Entry
 	if err := json.Unmarshal(to.Handle, &e); err != nil || e.ID != to.MessageID || e.Room != r.name || e.User == nil {
-		w.o.Logger.Error("line of a room not restored", "room", r.name, "message", to.MessageID, "error", err)
+		w.o.Logger.Error("failed to restore a line of a room", "room", r.name, "message", to.MessageID, "error", err)
 		return store.Entry{}, nil
 	}
 	return w.writeEntry(ctx, r, e, Event{})

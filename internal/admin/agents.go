@@ -178,7 +178,7 @@ func (s *Server) agentPage(w http.ResponseWriter, r *http.Request) {
 	}
 	box := s.newAgentFormView(v)
 	if box.Files, err = s.o.Files.List(v.Name); err != nil {
-		s.o.Log.Error("files of an agent not listed", "agent", v.Name, "error", err)
+		s.o.Log.Error("failed to list the files of an agent", "agent", v.Name, "error", err)
 		box.FileNote = "The files could not be listed; the bot's log has the reason."
 	}
 	s.page(w, http.StatusOK, "agent-page", box)
@@ -311,7 +311,7 @@ func (s *Server) showAgentResult(w http.ResponseWriter, err error, done string) 
 		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
 	default:
 		ref := newReference()
-		s.o.Log.Error("agent not changed", "reference", ref, "error", err)
+		s.o.Log.Error("failed to change an agent", "reference", ref, "error", err)
 		s.page(w, http.StatusInternalServerError, "problem",
 			"Something went wrong (reference "+ref+"); the bot's log has the reason.")
 	}

@@ -111,7 +111,7 @@ func (s *Server) writeAskError(out *eventWriter, r *http.Request, err error) {
 		const hint = "try again in a moment"
 		f = apiError{"busy", "the bot has too much to do right now", hint, hint}
 	default:
-		s.o.Log.Error("message not accepted or its answer not delivered", "path", r.URL.Path, "error", err)
+		s.o.Log.Error("failed to accept a message or to deliver its answer", "path", r.URL.Path, "error", err)
 	}
 	// Once events were sent, the status is 200 and only an event can report the error.
 	if !out.started {

@@ -47,7 +47,7 @@ func (s *Server) postBackup(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": c.Name}))
 	h.Set("Cache-Control", "no-store")
 	if err := sendChunks(w, c); err != nil {
-		s.o.Log.Warn("backup not sent to the end", "error", err)
+		s.o.Log.Warn("failed to send a backup completely", "error", err)
 		panic(http.ErrAbortHandler) // ends the connection, so that nobody mistakes a part for the whole
 	}
 }

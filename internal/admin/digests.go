@@ -367,7 +367,7 @@ func (s *Server) showDigestError(w http.ResponseWriter, r *http.Request, err err
 		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
 	default:
 		ref := newReference()
-		s.o.Log.Error("digest not created", "reference", ref, "digest", r.PathValue("name"), "error", err)
+		s.o.Log.Error("failed to create a digest", "reference", ref, "digest", r.PathValue("name"), "error", err)
 		s.page(w, http.StatusInternalServerError, "problem",
 			"The digest could not be made (reference "+ref+"); the bot's log has the reason.")
 	}

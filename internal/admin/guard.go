@@ -63,7 +63,7 @@ func newGuard(o Options) *guard {
 		g.public = u
 		g.hosts[strings.ToLower(u.Hostname())] = true
 		if err := g.origins.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
-			o.Log.Warn("public address not trusted as an origin", "error", err)
+			o.Log.Warn("public address is not trusted as an origin", "error", err)
 		}
 	}
 	return g

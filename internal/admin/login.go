@@ -68,7 +68,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet && r.URL.Query().Has("token"):
 		var err error
 		if isRight, err = s.redeem(r.Context(), strings.TrimSpace(r.URL.Query().Get("token"))); err != nil {
-			s.o.Log.Error("login link not checked", "error", err)
+			s.o.Log.Error("failed to check a login link", "error", err)
 			s.loginPage(w, r, http.StatusServiceUnavailable, "I could not check the link. Open it again in a minute.")
 			return
 		}

@@ -90,7 +90,7 @@ func (s *Server) postsPage(w http.ResponseWriter, r *http.Request) {
 	words, err := s.o.Conversations.Feedback(r.Context())
 	if err != nil {
 		// The posts are the point of the page, so it is shown without the counts.
-		s.o.Log.Error("feedback not listed", "path", r.URL.Path, "error", err)
+		s.o.Log.Error("failed to list feedback", "path", r.URL.Path, "error", err)
 	}
 	for _, f := range words {
 		if f.Good {

@@ -362,7 +362,7 @@ func (s *Server) showServerResult(w http.ResponseWriter, err error, done string)
 		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
 	default:
 		ref := newReference()
-		s.o.Log.Error("mcp server not changed", "reference", ref, "error", err)
+		s.o.Log.Error("failed to change an mcp server", "reference", ref, "error", err)
 		s.page(w, http.StatusInternalServerError, "problem",
 			"Something went wrong (reference "+ref+"); the bot's log has the reason.")
 	}

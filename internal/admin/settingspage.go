@@ -115,7 +115,7 @@ func (s *Server) saveSettings(w http.ResponseWriter, r *http.Request) {
 		return nil
 	}); err != nil {
 		ref := newReference()
-		s.o.Log.Error("settings not saved", "reference", ref, "error", err)
+		s.o.Log.Error("failed to save settings", "reference", ref, "error", err)
 		status = http.StatusInternalServerError
 		p.Problem = "The settings could not be saved (reference " + ref + "); the bot's log has the reason."
 	} else {

@@ -67,7 +67,7 @@ func (s *Server) exportRecords(w http.ResponseWriter, r *http.Request) {
 	_ = reader.Close() // the export's next write fails
 	<-done
 	if err != nil {
-		s.o.Log.Warn("export not sent to the end", "error", err)
+		s.o.Log.Warn("failed to send an export completely", "error", err)
 		panic(http.ErrAbortHandler) // ends the connection, so that nobody mistakes a part for the whole
 	}
 }

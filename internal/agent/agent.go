@@ -370,7 +370,7 @@ func (e *Engine) addToHistory(a chat.Address, t *conversation.Turn, w conversati
 // reference.
 func (e *Engine) failureDraft(m chat.Message, err error) *chat.Draft {
 	ref := text.RandomID(referenceBytes)
-	e.o.Log.Error("message not answered", "reference", ref, "message", m.Key(),
+	e.o.Log.Error("failed to answer a message", "reference", ref, "message", m.Key(),
 		"conversation", m.Conversation.String(), "error", err)
 	return &chat.Draft{Failed: true, Text: errorText(err, ref)}
 }

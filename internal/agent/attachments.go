@@ -114,7 +114,7 @@ func (e *Engine) readFile(ctx context.Context, m chat.Message, f chat.File, hasR
 	defer release()
 	data, err := e.o.Files.Fetch(ctx, m.Conversation.Platform, f, limit)
 	if err != nil {
-		e.o.Log.Warn("attached file not fetched", "message", m.Key(), "file", f.Name, "error", err)
+		e.o.Log.Warn("failed to fetch an attached file", "message", m.Key(), "file", f.Name, "error", err)
 		return "", "it could not be fetched from " + m.Conversation.Platform
 	}
 	words, err = e.o.Documents.Text(ctx, f.Name, f.Type, data)
@@ -122,7 +122,7 @@ func (e *Engine) readFile(ctx context.Context, m chat.Message, f chat.File, hasR
 	case ctx.Err() != nil:
 		return "", "it took too long to read"
 	case err != nil:
-		e.o.Log.Info("attached file not read", "message", m.Key(), "file", f.Name, "error", err)
+		e.o.Log.Info("failed to read an attached file", "message", m.Key(), "file", f.Name, "error", err)
 		return "", err.Error()
 	}
 	return words, ""

@@ -132,7 +132,7 @@ func (r *run) loadMedia(ctx context.Context) {
 	if refused == nil {
 		r.media.release = release
 	} else if ofTools > 0 {
-		r.engine.o.Log.Warn("images of tools not given to the model", "message", r.message.Key(), "error", refused)
+		r.engine.o.Log.Warn("images of tools were not given to the model", "message", r.message.Key(), "error", refused)
 		r.toolImages, r.media.ofTools = []llm.Part{{Text: imagesLeftOut, Source: llm.SourceNote}}, 0
 	}
 	ctx, cancel = context.WithTimeout(ctx, filesTimeout)
@@ -151,7 +151,7 @@ func (r *run) loadMedia(ctx context.Context) {
 			data, err = r.engine.o.Files.Fetch(ctx, f.of.Conversation.Platform, f.File, f.limit)
 		}
 		if err != nil {
-			r.engine.o.Log.Warn("attached media not read", "message", f.of.Key(), "file", f.Name, "error", err)
+			r.engine.o.Log.Warn("failed to read attached media", "message", f.of.Key(), "file", f.Name, "error", err)
 			words := fmt.Sprintf("\n[%s could not be loaded, so that it was not given to you; say so if it matters]",
 				describeFile(f.File))
 			r.media.parts = append(r.media.parts, llm.Part{Text: words, Source: llm.SourceFile})

@@ -65,7 +65,7 @@ func (r *run) askModel(
 		r.imagesRefused = true
 		return r.askWithRetry(ctx, model, build())
 	case isKind(err, llm.ContextTooLong) && r.shortenRequest():
-		r.engine.o.Log.Info("request too long, asking with a shorter history",
+		r.engine.o.Log.Info("request too long; asking with a shorter history",
 			"model", model.ID(), "message", r.message.Key(), "turns", len(r.history.turns))
 		return r.askWithRetry(ctx, model, build())
 	}
@@ -219,7 +219,7 @@ func (r *run) countUsage(ctx context.Context) {
 	}
 	// The tokens were used, whether or not anybody still waits for the answer.
 	if err := r.engine.o.Store.CountUsage(context.WithoutCancel(ctx), on); err != nil {
-		r.engine.o.Log.Error("usage not counted", "error", err)
+		r.engine.o.Log.Error("failed to count usage", "error", err)
 		return
 	}
 	r.turn.Counted = r.turn.Usage

@@ -260,7 +260,7 @@ func TestComplete_CountsWhatItUsed(t *testing.T) {
 			} else if len(used) != 1 || used[0].Tokens != c.used || used[0].Channel != room || used[0].User != "web/U1" {
 				t.Errorf("%s: counted %+v", name, used)
 			}
-			if logged := strings.Contains(b.log.String(), "usage not counted"); logged != (c.store != nil) {
+			if logged := strings.Contains(b.log.String(), "failed to count usage"); logged != (c.store != nil) {
 				t.Errorf("%s: logged as not counted: %v", name, logged)
 			}
 		})

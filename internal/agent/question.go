@@ -73,7 +73,7 @@ func (r *run) lookUpPost(ctx context.Context, at chat.Address, s chat.Said) stor
 		shown, _, err = r.engine.o.Store.ShownTurn(ctx, at, s.ID)
 	}
 	if err != nil {
-		r.engine.o.Log.Error("turn of a message of the bot not found", "message", s.ID, "error", err)
+		r.engine.o.Log.Error("failed to look up the turn of a message of the bot", "message", s.ID, "error", err)
 	}
 	return shown
 }

@@ -148,7 +148,7 @@ func TestRevision_WhileTheModelIsAsked_EndsTheRun(t *testing.T) {
 			if took := time.Since(began); took != time.Second {
 				t.Errorf("%s: the run ended after %v", name, took)
 			}
-			if strings.Contains(b.log.String(), "message not answered") {
+			if strings.Contains(b.log.String(), "failed to answer a message") {
 				t.Errorf("%s: it is logged as a failure:\n%s", name, b.log)
 			}
 		})

@@ -190,7 +190,7 @@ func (r *run) loadTools() {
 		r.declared = append(r.declared, llm.ToolSpec{Name: n.Name, Description: spec.Description, Schema: spec.Schema})
 	}
 	if len(declared) > maxDeclaredTools {
-		r.engine.o.Log.Warn("more tools than a model takes; some are not declared",
+		r.engine.o.Log.Warn("too many tools for the model; some are not declared",
 			"agent", r.profile.Agent, "tools", len(declared), "declared", maxDeclaredTools)
 	}
 }

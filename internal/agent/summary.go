@@ -40,7 +40,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		select {
 		case a := <-e.full:
 			if err := e.Compact(ctx, a); err != nil && ctx.Err() == nil {
-				e.o.Log.Error("conversation not summarized, older turns are missing until the next attempt",
+				e.o.Log.Error("failed to summarize a conversation; older turns are missing until the next attempt",
 					"conversation", a.String(), "error", err)
 			}
 		case <-ctx.Done():
@@ -136,7 +136,7 @@ func (e *Engine) summarize(
 		// The offline model only quotes sentences; extractSummary chooses better ones.
 		if err != nil || model == "offline" || written == "" {
 			if err != nil {
-				e.o.Log.Warn("no model summarized the conversation, using its own sentences",
+				e.o.Log.Warn("no model summarized the conversation; using its own sentences",
 					"conversation", a.String(), "error", err)
 			}
 			var rest []conversation.Turn

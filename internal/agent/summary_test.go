@@ -459,7 +459,7 @@ func TestRun_SummaryNotStored_IsLogged(t *testing.T) {
 			synctest.Wait()
 		}
 		stop()
-		if err := <-ended; err != nil || strings.Count(b.log.String(), "conversation not summarized") < 2 {
+		if err := <-ended; err != nil || strings.Count(b.log.String(), "failed to summarize a conversation") < 2 {
 			t.Errorf("%v, logged\n%s", err, b.log)
 		}
 	})

@@ -155,7 +155,7 @@ func (r *run) originOfPost(ctx context.Context, at chat.Address, s chat.Said) (o
 		if err == nil {
 			return originOfTurns(conversation.Summary{}, []conversation.Turn{t}), false
 		} else if !errors.Is(err, store.ErrNotFound) {
-			r.engine.o.Log.Error("origin of a message of the bot not found", "message", s.ID, "error", err)
+			r.engine.o.Log.Error("failed to look up the origin of a message of the bot", "message", s.ID, "error", err)
 		}
 	}
 	return origin.Foreign("a post of mine that is no answer"), false

@@ -60,7 +60,7 @@ func (s waitingStore) wait(ctx context.Context, operation func() error) error {
 			return err
 		}
 		if !told {
-			s.log.Warn("turn waits for the store", "error", err)
+			s.log.Warn("turn is waiting for the store", "error", err)
 		}
 		select {
 		case <-time.After(storePause):

@@ -61,7 +61,7 @@ func TestAFullDiskDelaysAnswers(t *testing.T) {
 	w.slack.Mention(w.channel.ID, w.berit, "the disk gets full")
 	logged("answer not stored")
 	w.slack.Mention(w.channel.ID, w.berit, "the disk is full "+long)
-	logged("slack message not stored, not acknowledged")
+	logged("failed to store a slack message; not acknowledged")
 	logged("there is no space left on its disk")
 	within(t, "/readyz says that the disk is full", func() bool {
 		status, text := d.readiness()

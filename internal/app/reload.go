@@ -74,7 +74,7 @@ func (a *App) Reload(c *config.Config) error {
 	ctx := context.Background()
 	// A server or agent made through the API may get back a name that the file has given up.
 	if err := a.catalog.Restore(ctx); err != nil {
-		a.o.Log.Error("MCP servers added through the API not restored", "error", err)
+		a.o.Log.Error("failed to restore MCP servers that were added through the API", "error", err)
 	}
 	a.reconnect(old.config, c)
 	changed, waiting := c.ChangedKeys(old.config)

@@ -170,11 +170,11 @@ func (q *Queue) saveDecision(
 	// again, which is safe.
 	decided, err := q.o.Store.DecideApproval(ctx, a)
 	if err != nil {
-		q.o.Log.Error("decision not stored", "approval", id, "error", err)
+		q.o.Log.Error("failed to store a decision", "approval", id, "error", err)
 	}
 	if err == nil && !decided {
 		if err := q.reload(ctx, a.At); err != nil {
-			q.o.Log.Error("earlier decision not read", "approval", id, "error", err)
+			q.o.Log.Error("failed to read an earlier decision", "approval", id, "error", err)
 		}
 		// A question that is still open was deleted with its conversation, and the call waits for an answer.
 		if decided, isOpen := q.openEntry(id); !isOpen {

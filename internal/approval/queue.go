@@ -196,7 +196,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		q.decide(ctx, q.overdue(), store.Expired, "", nil)
 		q.dropOld()
 		if err := q.o.Grants.dropExpired(ctx); err != nil {
-			q.o.Log.Warn("expired approval not deleted", "error", err)
+			q.o.Log.Warn("failed to delete an expired approval", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -427,7 +427,7 @@ func (q *Queue) post(ctx context.Context, a store.Approval, d chat.Draft, replac
 		return
 	}
 	if err := q.o.Post(ctx, a.Conversation, d, replaces); err != nil {
-		q.o.Log.Error("approval not posted", "approval", a.ID, "error", err)
+		q.o.Log.Error("failed to post an approval", "approval", a.ID, "error", err)
 	}
 }
 

@@ -242,13 +242,13 @@ func (s *Service) summarize(
 	}
 	answer, err := write(ctx, r.instructions(extra), r.request(said, maxRequestBytes))
 	if err != nil {
-		s.o.Log.Warn("summary of a channel not written, messages are listed", "conversation", at, "error", err)
+		s.o.Log.Warn("failed to write the summary of a channel; listing messages instead", "conversation", at, "error", err)
 		return r.list(said)
 	}
 	if words := r.cite(answer, said); words != "" {
 		return words
 	}
-	s.o.Log.Warn("summary of a channel cites nothing, messages are listed", "conversation", at)
+	s.o.Log.Warn("summary of a channel cites nothing; listing messages instead", "conversation", at)
 	return r.list(said)
 }
 

@@ -83,7 +83,7 @@ func (s *Service) readChannels(ctx context.Context, q Query) (said []history.Mes
 		list, err := s.o.Reader.ReadChannel(ctx, channel, q.After)
 		var refused *chat.SetupError
 		if err != nil {
-			s.o.Log.Warn("channel not read for a digest", "digest", q.Name, "channel", channel.String(), "error", err)
+			s.o.Log.Warn("failed to read a channel for a digest", "digest", q.Name, "channel", channel.String(), "error", err)
 		}
 		switch {
 		case errors.As(err, &refused):

@@ -9,6 +9,6 @@ import (
 
 // restartProcess ends the process, so that nothing of what ran before goes on: whoever supervises it starts it again.
 func restartProcess(log *slog.Logger) {
-	log.Error("another replica has taken over what this one had, ending; the supervisor has to start this replica again")
+	log.Error("another replica has taken over; stopping, so that the supervisor starts this one again")
 	os.Exit(1)
 }

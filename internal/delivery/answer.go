@@ -244,7 +244,7 @@ func (s *Service) lookUpRef(key string) chat.Ref {
 	s.flushOutcomes(s.workCtx) // the outcome of the post may not be stored yet
 	ref, _, err := s.o.Store.PostRef(s.workCtx, key)
 	if err != nil {
-		s.o.Log.Error("place of earlier answer not read, posting a new message", "post", key, "error", err)
+		s.o.Log.Error("failed to look up an earlier answer; posting a new message", "post", key, "error", err)
 	}
 	return ref
 }

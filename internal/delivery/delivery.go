@@ -400,7 +400,7 @@ func (s *Service) resolveChange(ctx context.Context, m *chat.Message) (bool, err
 func (s *Service) postRefusal(ctx context.Context, m chat.Message, reason string) {
 	d := chat.Draft{Key: m.Key() + "/refused", Reply: m.Reply, Ephemeral: true, Failed: true, Text: reason}
 	if err := s.Interject(ctx, m.Conversation, d, ""); err != nil {
-		s.o.Log.Error("refusal not posted", "message", m.Key(), "error", err)
+		s.o.Log.Error("failed to post a refusal", "message", m.Key(), "error", err)
 	}
 }
 

@@ -66,7 +66,7 @@ func (s *Service) startLiveAnswer(ctx context.Context, a chat.Address, q *questi
 	if q.resumed {
 		ref, _, err := s.o.Store.Stream(ctx, l.key)
 		if err != nil {
-			s.o.Log.Error("place of partial answer not read", "post", l.key, "error", err)
+			s.o.Log.Error("failed to look up a partial answer", "post", l.key, "error", err)
 		}
 		// An earlier process may have posted a beginning and crashed before it stored where. A
 		// second beginning could not be told from it, so only the whole answer is posted, and
@@ -208,7 +208,7 @@ func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
 	// Kept also where storing it fails: only a crash needs the record.
 	l.ref = ref
 	if err := l.s.o.Store.SaveStream(ctx, l.key, ref); err != nil {
-		l.s.o.Log.Error("place of partial answer not stored", "post", l.key, "error", err)
+		l.s.o.Log.Error("failed to store where a partial answer is", "post", l.key, "error", err)
 	}
 	return true
 }

@@ -32,7 +32,7 @@ func (s *Service) send(p store.Post, result chan<- store.Outcome) {
 	out := store.Outcome{Key: p.Key, Ref: ref, At: s.o.Now()}
 	if err != nil {
 		out.Error = err.Error()
-		s.o.Log.Error("post not delivered, giving up", "post", p.Key, "to", p.To.String(), "error", err)
+		s.o.Log.Error("failed to deliver a post; giving up", "post", p.Key, "to", p.To.String(), "error", err)
 		s.counts.givenUp.Add(1)
 	} else {
 		failpoint.Here(failpoint.PostSent)
@@ -184,7 +184,7 @@ func (s *Service) postWithRetries(ctx context.Context, p store.Post) (chat.Ref, 
 		if s.o.Now().Sub(since)+pause > giveUpAfter {
 			return ref, fmt.Errorf("no attempt of %v succeeded: %w", giveUpAfter, err)
 		}
-		s.o.Log.Warn("post failed, retrying", "post", p.Key, "to", p.To.String(), "wait", pause, "error", err)
+		s.o.Log.Warn("failed to deliver a post; retrying", "post", p.Key, "to", p.To.String(), "wait", pause, "error", err)
 		if !s.waitToRetry(ctx, pause) {
 			return ref, errStopped
 		}

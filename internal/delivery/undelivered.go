@@ -82,13 +82,13 @@ func (s *Service) notifyPlace(ctx context.Context, p store.Post) bool {
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()
 	if _, err := s.postOwned(ctx, platform, p.To, d); err != nil {
-		s.o.Log.Warn("notice of undelivered post failed, retrying later", "post", p.Key, "error", err)
+		s.o.Log.Warn("failed to post the notice of an undelivered post; retrying later", "post", p.Key, "error", err)
 		return false
 	}
 	s.counts.notified.Add(1)
 	s.flushOutcomes(ctx) // MarkNotified needs the outcome of the post to be stored
 	if err := s.o.Store.MarkNotified(ctx, []string{p.Key}); err != nil {
-		s.o.Log.Error("notice of undelivered post not recorded, it may be repeated", "post", p.Key, "error", err)
+		s.o.Log.Error("failed to record the notice of an undelivered post; it may be repeated", "post", p.Key, "error", err)
 	}
 	return true
 }

@@ -79,7 +79,7 @@ func (s *Service) readableChannels(ctx context.Context, d spec) (list []chat.Add
 		for _, to := range d.post {
 			may, err := s.o.Platforms.ReadersCanRead(ctx, to, channel)
 			if err != nil {
-				s.o.Log.Warn("readers of a channel not found out, it is left out", "digest", d.Name,
+				s.o.Log.Warn("failed to find out who can read a channel; leaving it out", "digest", d.Name,
 					"channel", channel.String(), "error", err)
 			}
 			open = open && may && err == nil

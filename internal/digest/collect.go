@@ -356,7 +356,7 @@ func (s *Service) fetchFeeds(ctx context.Context, d spec, e *edition) error {
 	for n, f := range d.Feeds {
 		e.shownURLs[f.URL] = f.displayURL()
 		if errs[n] != nil {
-			s.o.Log.Warn("feed not read", "digest", d.Name, "feed", f.displayURL(), "error", errs[n])
+			s.o.Log.Warn("failed to read a feed", "digest", d.Name, "feed", f.displayURL(), "error", errs[n])
 			// Readers see this reason, so an address in it must not show its secrets.
 			reason := strings.ReplaceAll(strings.TrimSuffix(feed.Explain(f.URL, errs[n]), "."), f.URL, f.displayURL())
 			unread++

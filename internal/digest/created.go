@@ -115,7 +115,7 @@ func (s *Service) compileStored(name string, raw json.RawMessage) (spec, error) 
 	d, err := compile(p)
 	// One that an older version took must not keep the bot from starting, nor be deleted.
 	if err != nil {
-		s.o.Log.Error("stored digest is invalid, skipped", "digest", name, "error", err)
+		s.o.Log.Error("stored digest is invalid; skipping it", "digest", name, "error", err)
 		return spec{}, nil
 	}
 	d.raw = raw
@@ -133,7 +133,7 @@ func loadItems[T any](ctx context.Context, s *Service, kind string) (map[string]
 	for name, data := range raw {
 		var v T
 		if err := json.Unmarshal(data, &v); err != nil {
-			s.o.Log.Error("stored record not read, skipped", "kind", kind, "name", name, "error", err)
+			s.o.Log.Error("failed to read a stored record; skipping it", "kind", kind, "name", name, "error", err)
 			continue
 		}
 		all[name] = v
@@ -192,7 +192,7 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 func (s *Service) infoOfStored(ctx context.Context, d spec) Info {
 	i, err := s.info(ctx, d)
 	if err != nil {
-		s.o.Log.Error("last run of digest not read", "digest", d.Name, "error", err)
+		s.o.Log.Error("failed to read the last run of a digest", "digest", d.Name, "error", err)
 	}
 	return i
 }
@@ -228,7 +228,7 @@ func (s *Service) markCurrentItems(ctx context.Context, d spec) {
 		return
 	}
 	if err := s.pollDigest(ctx, d); err != nil {
-		s.o.Log.Warn("first poll of digest failed, the next one marks current items as seen",
+		s.o.Log.Warn("first poll of a digest failed; the next one marks current items as seen",
 			"digest", d.Name,
 			"error", err)
 	}

@@ -314,7 +314,7 @@ func (s *Service) LastDue(name string) (time.Time, bool) {
 	// The schedule asks without a context, and the store has deadlines of its own.
 	runs, err := s.lastRuns(context.Background(), name, 1)
 	if err != nil {
-		s.o.Log.Error("last run of digest not read, missed runs are skipped", "digest", name, "error", err)
+		s.o.Log.Error("failed to read the last run of a digest; skipping missed runs", "digest", name, "error", err)
 	}
 	if len(runs) > 0 && runs[0].Due.After(since) {
 		since = runs[0].Due

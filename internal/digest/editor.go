@@ -191,7 +191,7 @@ func (e *edition) noteTokens(d spec) {
 // noteModelError notes for readers that no model answered.
 func (e *edition) noteModelError(s *Service, ctx context.Context, d spec, err error) {
 	if e.modelFailed = true; ctx.Err() == nil {
-		s.o.Log.Warn("digest not written by model", "digest", d.Name, "error", err)
+		s.o.Log.Warn("model failed to write a digest", "digest", d.Name, "error", err)
 		e.notes = append(e.notes, "no language model: "+explainWriterError(err))
 	}
 }
@@ -210,7 +210,7 @@ func (s *Service) askEditor(ctx context.Context, d spec, e *edition, system, pro
 		a, err = parseAnswer(text, n)
 	}
 	if errors.Is(err, errBadAnswer) {
-		s.o.Log.Warn("answer about digest items not understood, asking again", "digest", d.Name, "model", model, "error", err)
+		s.o.Log.Warn("failed to read the model's answer about digest items; asking again", "digest", d.Name, "model", model, "error", err)
 		again := prompt + "\n\nYour last answer could not be used: " + err.Error() + ". Answer with the JSON object alone."
 		if text, model, err = ask(ctx, system, again, schema); err == nil {
 			a, err = parseAnswer(text, n)

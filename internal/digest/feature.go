@@ -80,7 +80,7 @@ func (s *Service) completableFeeds(ctx context.Context, at chat.Address) []strin
 	}
 	list, err := s.o.Store.Subscriptions(ctx)
 	if err != nil {
-		s.o.Log.Warn("subscriptions not read for completion", "error", err)
+		s.o.Log.Warn("failed to read subscriptions for completion", "error", err)
 	}
 	for _, sub := range list {
 		if sub.To.Base() == at.Base() && !slices.Contains(feeds, sub.URL) {

@@ -96,7 +96,7 @@ func (s *Service) judgePart(ctx context.Context, d spec, e *edition, part []stor
 	a, _, err := s.askEditor(ctx, d, e, system, prompt, headlineSchema, len(tellings))
 	switch {
 	case errors.Is(err, errBadAnswer):
-		s.o.Log.Warn("headlines of digest not judged, the answer is not understood", "digest", d.Name, "error", err)
+		s.o.Log.Warn("failed to read the model's answer about headlines; they are not judged", "digest", d.Name, "error", err)
 		return
 	case err != nil:
 		e.noteModelError(s, ctx, d, err)

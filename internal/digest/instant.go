@@ -165,7 +165,7 @@ func (s *Service) Poll(ctx context.Context) {
 	list := slices.DeleteFunc(s.specs(), func(d spec) bool { return !d.isInstant() || d.Paused })
 	subs, err := s.o.Store.Subscriptions(ctx)
 	if err != nil {
-		s.o.Log.Error("subscriptions not read", "error", err)
+		s.o.Log.Error("failed to read subscriptions", "error", err)
 	}
 	for _, sub := range subs {
 		list = append(list, subscriptionSpec(sub))

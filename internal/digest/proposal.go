@@ -136,7 +136,7 @@ func (s *Service) saveProposal(ctx context.Context, w proposal) error {
 		}
 		delete(open, id)
 		if err := s.deleteItem(ctx, proposalKind, id); err != nil {
-			s.o.Log.Error("expired proposal not deleted", "proposal", id, "error", err)
+			s.o.Log.Error("failed to delete an expired proposal", "proposal", id, "error", err)
 		}
 	}
 	if len(open) >= maxProposals {
@@ -296,7 +296,7 @@ func (s *Service) proposalFor(m chat.Message) (proposal, bool) {
 	}
 	all, err := loadItems[proposal](context.Background(), s, proposalKind) // the store has deadlines of its own
 	if err != nil {
-		s.o.Log.Error("open proposals of digests not read", "error", err)
+		s.o.Log.Error("failed to read open proposals of digests", "error", err)
 	}
 	var open []proposal
 	for _, w := range all {
@@ -350,7 +350,7 @@ func (s *Service) handle(ctx context.Context, m chat.Message) (d chat.Draft, ok 
 	// The buttons stay in the channel, where everybody can press them, also after the proposal has expired.
 	switch {
 	case err != nil:
-		s.o.Log.Error("proposal of a digest not read", "proposal", id, "error", err)
+		s.o.Log.Error("failed to read a proposal of a digest", "proposal", id, "error", err)
 		return refusalDraft("I could not read that plan. Please try again. The reason is in the bot's log."), true
 	case !ok || s.o.Now().Sub(w.At) > proposalLifetime:
 		return refusalDraft("This plan was decided or has expired. Please ask for it again."), true
@@ -375,7 +375,7 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 	case errors.As(err, &bad) || errors.Is(err, ErrExists):
 		return refusalDraft("I could not create the digest: " + err.Error() + ".")
 	case err != nil:
-		s.o.Log.Error("decision on proposal not stored", "digest", w.Plan.Name, "error", err)
+		s.o.Log.Error("failed to store the decision on a proposal", "digest", w.Plan.Name, "error", err)
 		return refusalDraft("I could not save that. Please try again. The reason is in the bot's log.")
 	}
 	// The decision is stored and stands, also where the post that shows the proposal cannot be replaced.
@@ -383,7 +383,7 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 		Key:  w.key() + "/decided",
 		Text: shown,
 	}, cmp.Or(w.Post, w.key())); err != nil {
-		s.o.Log.Error("decision on proposal not shown", "digest", w.Plan.Name, "error", err)
+		s.o.Log.Error("failed to show the decision on a proposal", "digest", w.Plan.Name, "error", err)
 	}
 	return chat.Draft{Ephemeral: true, Text: text}
 }
@@ -402,7 +402,7 @@ func (s *Service) applyDecision(ctx context.Context, w proposal, yes bool,
 	// After the digest was created: a crash in between leaves the proposal open, and a second yes is refused because
 	// the name is taken, as is one at the same time. The other way round the digest would be lost.
 	if err := s.deleteItem(ctx, proposalKind, w.ID); err != nil {
-		s.o.Log.Error("proposal of a digest that was made not deleted", "proposal", w.ID, "error", err)
+		s.o.Log.Error("failed to delete the proposal of a digest that was created", "proposal", w.ID, "error", err)
 	}
 	text = "The digest `" + info.Name + "` is created."
 	if info.Next != nil {

@@ -273,7 +273,7 @@ func (s *Service) writeContent(ctx context.Context, d spec, e *edition, said ans
 	})
 	switch n := e.droppedSentences; {
 	case !cited && hasWritten:
-		s.o.Log.Warn("digest summary dropped, no sentence cites an item", "digest", d.Name, "model", model)
+		s.o.Log.Warn("dropped the summary of a digest: no sentence cites an item", "digest", d.Name, "model", model)
 		e.notes = append(e.notes, "what the model wrote names none of the items, and is left out")
 	case n > 0:
 		e.notes = append(e.notes, pluralize(n, "statement")+" of the model without an item left out")

@@ -171,7 +171,7 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 		over := context.WithoutCancel(ctx)
 		d := chat.Draft{Key: asked.key() + "/over", Text: asked.title() + "\n\n" + outcome + "."}
 		if err := s.o.Post(over, caller.Conversation, d, asked.key()); err != nil {
-			s.o.Log.Warn("end of question not posted", "server", q.Server, "error", err)
+			s.o.Log.Warn("failed to post the end of a question", "server", q.Server, "error", err)
 		}
 	}()
 	select {

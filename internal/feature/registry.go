@@ -206,7 +206,7 @@ func (r *Registry) Handle(ctx context.Context, m chat.Message) *chat.Draft {
 	d, err := f.Handle(chat.WithAuthor(ctx, m), m)
 	if err != nil {
 		ref := reference()
-		r.log.Error("message not handled", "reference", ref, "message", m.Key(), "conversation",
+		r.log.Error("failed to handle a message", "reference", ref, "message", m.Key(), "conversation",
 			m.Conversation.String(), "error", err)
 		return refuse("That failed (reference " + ref + "). Try again; the bot's log has the reason.")
 	}

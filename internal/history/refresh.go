@@ -153,7 +153,7 @@ func (s *Service) readPlatform(ctx context.Context, p *place, in chat.Address) (
 			refused = setup
 			s.o.Log.Debug("platform does not show its history", "conversation", at.String(), "error", err)
 		case err != nil:
-			s.o.Log.Warn("history of the platform not read", "conversation", at.String(), "error", err)
+			s.o.Log.Warn("failed to read the history of a platform", "conversation", at.String(), "error", err)
 		}
 		// Also after a failure: a platform that is slow is not asked at every search.
 		p.read[at] = s.o.Now()
@@ -181,7 +181,7 @@ func (s *Service) readThreads(ctx context.Context, p *place, in chat.Address, af
 	if s.o.Now().Sub(p.threadsAt) >= platformInterval || after.Before(p.threadsAfter) {
 		threads, err := lister.OpenThreads(ctx, in.Base(), after, maxThreads)
 		if err != nil {
-			s.o.Log.Warn("threads of a channel not listed", "conversation", in.Base().String(), "error", err)
+			s.o.Log.Warn("failed to list the threads of a channel", "conversation", in.Base().String(), "error", err)
 		} else {
 			p.threads, p.threadsAfter = threads, after
 		}
@@ -192,7 +192,7 @@ func (s *Service) readThreads(ctx context.Context, p *place, in chat.Address, af
 			continue
 		}
 		if err := s.readPages(ctx, p, historian, at, 1); err != nil {
-			s.o.Log.Warn("thread not read", "conversation", at.String(), "error", err)
+			s.o.Log.Warn("failed to read a thread", "conversation", at.String(), "error", err)
 		}
 		p.read[at] = s.o.Now()
 	}

@@ -152,7 +152,7 @@ func newInput(when string, in tool.Intent) Input {
 func (c Command) handleFailure(in tool.Intent, err error) error {
 	err = fmt.Errorf("hook %s: %w", c.Command[0], err)
 	if c.AllowOnError {
-		c.Log.Warn("hook failed, ignoring it as configured", "tool", in.Tool.Name, "turn", in.Caller.Turn, "error", err)
+		c.Log.Warn("hook failed; ignoring it as configured", "tool", in.Tool.Name, "turn", in.Caller.Turn, "error", err)
 		return nil
 	}
 	return err

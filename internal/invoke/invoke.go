@@ -294,7 +294,7 @@ func (i *Invoker) hostFailure(in tool.Intent, what string, err error) tool.Resul
 		what = "could not be run"
 	}
 	ref := text.RandomID(idBytes)
-	i.o.Log.Error("tool not run", "reference", ref, "turn", in.Caller.Turn, "call", in.Caller.Call,
+	i.o.Log.Error("tool was not run", "reference", ref, "turn", in.Caller.Turn, "call", in.Caller.Call,
 		"tool", in.Tool.Name, "error", err)
 	return tool.Failure(fmt.Sprintf("The tool %s %s (reference %s).", in.Tool.Name, what, ref))
 }

@@ -128,7 +128,7 @@ func (s *Service) Zone(ctx context.Context, m chat.Message) *time.Location {
 	name := cmp.Or(s.o.Places.Context(ctx, m, chat.ContextQuery{}).Zone, s.o.Timezone(m.Conversation, m.Author.ID))
 	zone, err := schedule.LoadZone(name)
 	if err != nil {
-		s.o.Log.Warn("time zone not known, UTC is used", "user", m.Author.ID, "error", err)
+		s.o.Log.Warn("unknown time zone; using UTC", "user", m.Author.ID, "error", err)
 		return time.UTC
 	}
 	return zone

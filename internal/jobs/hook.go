@@ -96,17 +96,17 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "5")
 		refuseDelivery(w, http.StatusServiceUnavailable, "starting", "the bot is starting", "send it again in some seconds")
 	case errors.As(err, &full) && full.Full():
-		s.o.Log.Warn("delivery of webhook refused", "hook", name, "error", err)
+		s.o.Log.Warn("refused a webhook delivery", "hook", name, "error", err)
 		w.Header().Set("Retry-After", fmt.Sprint(int(fullRetry.Seconds())))
 		refuseDelivery(w, http.StatusTooManyRequests, "too_many", "too many deliveries wait for the digest",
 			"send it again after the digest's next run")
 	case errors.As(err, &system): // it may pass, such as a full disk
-		s.o.Log.Error("delivery of webhook not stored", "hook", name, "error", err)
+		s.o.Log.Error("failed to store a webhook delivery", "hook", name, "error", err)
 		w.Header().Set("Retry-After", "60")
 		refuseDelivery(w, http.StatusServiceUnavailable, "unavailable", "the delivery was not stored",
 			"send it again in a minute; the bot's log has the reason")
 	case err != nil:
-		s.o.Log.Error("delivery of webhook not stored", "hook", name, "error", err)
+		s.o.Log.Error("failed to store a webhook delivery", "hook", name, "error", err)
 		refuseDelivery(w, http.StatusInternalServerError, "internal", "the delivery was not stored",
 			"send it again; the bot's log has the reason")
 	default:
@@ -298,7 +298,7 @@ func (s *Service) loadDeliveries(ctx context.Context) (map[string]time.Time, err
 		var at time.Time
 		// One that cannot be read must not keep all jobs from being carried out; its sender may send it again.
 		if err := json.Unmarshal(raw, &at); err != nil {
-			s.o.Log.Error("delivery of a webhook not read, skipped", "job", id, "error", err)
+			s.o.Log.Error("failed to read a webhook delivery; skipping it", "job", id, "error", err)
 			continue
 		}
 		list[id] = at
@@ -323,7 +323,7 @@ func (s *Service) pruneDeliveries(ctx context.Context) {
 	s.mu.Unlock()
 	for _, id := range old {
 		if err := s.o.Store.DeleteItem(ctx, deliveryKind, id); err != nil && !errors.Is(err, store.ErrNotFound) {
-			s.o.Log.Error("old delivery of a webhook not deleted, tried again", "job", id, "error", err)
+			s.o.Log.Error("failed to delete an old webhook delivery; retrying", "job", id, "error", err)
 			return
 		}
 		s.mu.Lock()

@@ -194,10 +194,10 @@ func (s *Service) Load(ctx context.Context) error {
 		j, err := readStored(id, raw)
 		switch {
 		case err != nil && j.fault == nil:
-			s.o.Log.Error("stored job is invalid, skipped", "job", id, "error", err)
+			s.o.Log.Error("stored job is invalid; skipping it", "job", id, "error", err)
 			continue
 		case err != nil:
-			s.o.Log.Error("schedule of stored job is not understood, the job is not run", "job", id, "error", err)
+			s.o.Log.Error("failed to read the schedule of a stored job; the job does not run", "job", id, "error", err)
 		}
 		jobs[id] = j
 	}

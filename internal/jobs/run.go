@@ -123,7 +123,7 @@ func (s *Service) finish(
 			s.o.Log.Info("job done", "job", id, "due", due)
 			return
 		}
-		s.o.Log.Error("job not stored, tried again", "job", id, "due", due, "error", err)
+		s.o.Log.Error("failed to store a job; retrying", "job", id, "due", due, "error", err)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -209,7 +209,7 @@ func (s *Service) isLate(j stored, begun, due time.Time) bool {
 func (s *Service) quietHours() QuietHours {
 	quiet, err := ParseQuietHours(s.o.Config().Jobs.QuietHours)
 	if err != nil {
-		s.o.Log.Error("quiet hours not understood, there are none", "error", err) // checked when it was read
+		s.o.Log.Error("failed to read quiet hours; there are none", "error", err) // checked when it was read
 	}
 	return quiet
 }

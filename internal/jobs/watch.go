@@ -122,7 +122,7 @@ func (s *Service) look(ctx context.Context, j Job) (chat.Draft, *sight) {
 	}
 	lines, err := s.readWatched(ctx, j)
 	if err != nil {
-		s.o.Log.Warn("watched place not read", "job", j.ID, "failures", was.Failures+1, "error", err)
+		s.o.Log.Warn("failed to read a watched place", "job", j.ID, "failures", was.Failures+1, "error", err)
 		d := chat.Draft{}
 		if was.Failures+1 == failuresTold {
 			d = chat.Draft{Failed: true, Text: fmt.Sprintf("I could not look at %s the last %d times. "+

@@ -132,7 +132,7 @@ func (r *Repository) readFile(ctx context.Context, p location, before *file) *fi
 		f.Passages = len(f.passages)
 	}
 	if f.Err = err; err != nil && (before == nil || before.Err == nil) {
-		r.o.Log.Warn("file of an agent not read", "file", p.name, "error", err)
+		r.o.Log.Warn("failed to read a file of an agent", "file", p.name, "error", err)
 	}
 	return f
 }
@@ -197,7 +197,7 @@ func (r *Repository) uploads(agent string) []location {
 	var list []location
 	entries, err := os.ReadDir(r.folder(agent))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		r.o.Log.Warn("files of an agent not listed", "agent", agent, "error", err)
+		r.o.Log.Warn("failed to list the files of an agent", "agent", agent, "error", err)
 	}
 	for _, e := range entries {
 		if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {

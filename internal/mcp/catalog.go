@@ -66,7 +66,7 @@ func (InputError) BadInput() bool { return true }
 func (c *Catalog) Restore(ctx context.Context) error {
 	for _, s := range c.host.Servers() {
 		if c.isReserved(s.Name) {
-			c.log.Warn("mcp server has the name of a pack of the bot's own tools", "server", s.Name,
+			c.log.Warn("mcp server has the name of a native tool pack", "server", s.Name,
 				"remedy", "give it another name: what names the pack in rules, agents and tokens counts for the server, too")
 		}
 	}
@@ -106,7 +106,7 @@ func (c *Catalog) reloadEntries(ctx context.Context) error {
 			err = c.host.Put(entry, FromAPI) // which leaves one alone that is the same
 		}
 		if err != nil && !errors.Is(err, ErrConfigured) {
-			c.log.Error("MCP server added through the API skipped", "server", name, "error", err)
+			c.log.Error("skipped an MCP server that was added through the API", "server", name, "error", err)
 		}
 	}
 	return nil

@@ -63,11 +63,11 @@ func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (
 	a, err := c.s.o.Ask(askCtx, q)
 	switch {
 	case err != nil:
-		c.s.log.Warn("question of mcp server not answered", "error", err)
+		c.s.log.Warn("question of an mcp server was not answered", "error", err)
 		a.Action = Cancel
 	case a.Action == Accept && q.URL == "":
 		if a.Content, err = c.completeAnswer(q.Schema, a.Content); err != nil {
-			c.s.log.Warn("answer does not fit the question of mcp server", "error", err)
+			c.s.log.Warn("answer does not match the question of an mcp server", "error", err)
 			a.Action = Cancel
 		}
 	case a.Action == Accept:

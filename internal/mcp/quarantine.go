@@ -64,7 +64,7 @@ func (s *server) restorePins(data json.RawMessage, err error) {
 	case err == nil && data == nil:
 		return
 	case err != nil || json.Unmarshal(data, &p) != nil:
-		s.log.Error("pinned tools of mcp server not read, all wait for approval", "error", err)
+		s.log.Error("failed to read the pinned tools of an mcp server; all wait for approval", "error", err)
 		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}, lost: true}
 	case p.Entry == s.entryIdentity():
 		if p.Tools == nil {

@@ -58,7 +58,7 @@ func (s *server) save(what string, value any) error {
 // saveOrLog saves what the server can list again; a failure is only logged.
 func (s *server) saveOrLog(what string, value any) {
 	if err := s.save(what, value); err != nil {
-		s.log.Warn("state of mcp server not saved", "what", what, "error", err)
+		s.log.Warn("failed to save the state of an mcp server", "what", what, "error", err)
 	}
 }
 
@@ -84,7 +84,7 @@ type savedListing struct {
 // restoreListing takes over what the server offered, and reports whether there was anything.
 func (s *server) restoreListing(data json.RawMessage, err error) (restored bool) {
 	if err != nil {
-		s.log.Warn("saved tools of mcp server not read", "error", err)
+		s.log.Warn("failed to read the saved tools of an mcp server", "error", err)
 	}
 	var r savedListing
 	if err != nil || data == nil || json.Unmarshal(data, &r) != nil || r.Entry != s.fingerprint() {

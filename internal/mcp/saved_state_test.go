@@ -32,8 +32,8 @@ func (f *faultyStore) Save(what, server string, data []byte) error {
 // A store that cannot be read or written keeps no server from working, and the operator reads of it.
 func TestSavedState_FaultyStore_IsLogged(t *testing.T) {
 	for kind, want := range map[string]struct{ read, write string }{
-		kindTools: {"saved tools of mcp server not read", "what=tools"},
-		kindPins:  {"pinned tools of mcp server not read", "what=pins"},
+		kindTools: {"failed to read the saved tools of an mcp server", "what=tools"},
+		kindPins:  {"failed to read the pinned tools of an mcp server", "what=pins"},
 	} {
 		var log strings.Builder
 		h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Store: &faultyStore{faulty: kind},

@@ -282,12 +282,12 @@ func (s *server) watch(ctx context.Context, conn *connection) error {
 				interval = minRelistInterval
 			} else if interval < maxRelistInterval {
 				if interval = min(2*interval, maxRelistInterval); interval == maxRelistInterval {
-					s.log.Warn("mcp server keeps announcing changed tools, listing them less often", "interval", interval)
+					s.log.Warn("mcp server keeps announcing changed tools; listing them less often", "interval", interval)
 				}
 			}
 			relist, gap, listed = nil, time.After(interval), time.Now()
 			if err := s.refresh(ctx, conn, healthTimeout); err != nil {
-				s.log.Warn("mcp server did not list its changed tools", "error", s.mask(err.Error()))
+				s.log.Warn("mcp server failed to list its changed tools", "error", s.mask(err.Error()))
 			}
 		case <-gap:
 			relist, gap = conn.relistWanted, nil

@@ -343,7 +343,7 @@ func (s *Server) makeCall(
 	}}
 	out, record := s.o.Calls.Call(ctx, in, s.o.Shown())
 	if err := s.o.Calls.SaveCalls(ctx, []store.ToolCall{record}); err != nil {
-		s.o.Log.Error("tool call not recorded", "tool", n.Name, "error", err)
+		s.o.Log.Error("failed to record a tool call", "tool", n.Name, "error", err)
 	}
 	res := sdk.NewToolResultText(out.Shown)
 	res.IsError = out.Result.IsError

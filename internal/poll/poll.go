@@ -154,7 +154,7 @@ func (s *Service) load(ctx context.Context, fn func(was, p *poll)) error {
 		}
 		p, err := decodePoll(raw)
 		if err != nil {
-			s.o.Log.Error("poll cannot be read, skipped", "poll", id, "error", err)
+			s.o.Log.Error("failed to read a poll; skipping it", "poll", id, "error", err)
 			continue
 		}
 		// What was stored here while the polls were read is newer.
@@ -219,13 +219,13 @@ func (s *Service) closeOverdue(ctx context.Context) {
 	s.mu.Unlock()
 	for _, id := range overdue {
 		if err := s.closePoll(ctx, id, "", ""); err != nil {
-			s.o.Log.Error("poll not closed, tried again", "poll", id, "error", err)
+			s.o.Log.Error("failed to close a poll; retrying", "poll", id, "error", err)
 		}
 	}
 	for _, id := range old {
 		// Every process that shares the store deletes old polls: another one may have been first.
 		if err := s.o.Store.DeleteItem(ctx, itemKind, id); err != nil && !errors.Is(err, store.ErrNotFound) {
-			s.o.Log.Error("closed poll not deleted, tried again", "poll", id, "error", err)
+			s.o.Log.Error("failed to delete a closed poll; retrying", "poll", id, "error", err)
 			continue
 		}
 		s.mu.Lock()
@@ -252,7 +252,7 @@ func (s *Service) editPosts(ctx context.Context) {
 	s.mu.Unlock()
 	for _, id := range due {
 		if err := s.editPost(ctx, id); err != nil && ctx.Err() == nil {
-			s.o.Log.Error("post of a poll not edited, tried again", "poll", id, "error", err)
+			s.o.Log.Error("failed to edit the post of a poll; retrying", "poll", id, "error", err)
 			s.mu.Lock()
 			s.requestEdit(id)
 			s.mu.Unlock()
@@ -406,7 +406,7 @@ func (s *Service) start(ctx context.Context, m chat.Message, q request) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
 	if gone := s.o.Store.DeleteItem(limited, itemKind, p.ID); gone != nil {
-		s.o.Log.Error("poll without a post could not be deleted, it closes at its time", "poll", p.ID, "error", gone)
+		s.o.Log.Error("failed to delete a poll without a post; it closes at its time", "poll", p.ID, "error", gone)
 		return err
 	}
 	s.mu.Lock()

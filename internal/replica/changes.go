@@ -112,7 +112,7 @@ func (w *watch) look(ctx context.Context) {
 	now, err := w.changes.Changes(within)
 	if err != nil {
 		if !w.isAway && ctx.Err() == nil {
-			w.log.Warn("changes of other replicas not read, tried again", "error", err)
+			w.log.Warn("failed to look for changes of other replicas; retrying", "error", err)
 		}
 		w.isAway = ctx.Err() == nil
 		return
@@ -158,7 +158,7 @@ func (w *watch) reload(ctx context.Context, p *watched) (time.Duration, bool) {
 	err := p.Reload(within)
 	// No lock: one reload of a part runs at a time.
 	if err != nil && !p.failing && ctx.Err() == nil {
-		w.log.Error("what other replicas have changed not read, tried again", "kinds", p.kinds, "error", err)
+		w.log.Error("failed to reload changes of other replicas; retrying", "kinds", p.kinds, "error", err)
 	}
 	p.failing = err != nil
 	return time.Since(began), err == nil

@@ -97,11 +97,11 @@ func (c *configuration) Hear(others map[int64]json.RawMessage) error {
 	case said == c.logged || len(with) == 0 && c.logged == "":
 		return nil
 	case len(with) == 0:
-		c.n.o.Log.Info("configuration is that of all other replicas again")
+		c.n.o.Log.Info("configuration is the same on all replicas again")
 		c.logged = ""
 		return nil
 	}
-	c.n.o.Log.Warn("configuration differs from that of other replicas, which then do different things: give all the same",
+	c.n.o.Log.Warn("configuration differs from other replicas; deploy the same config everywhere",
 		"keys", keys, "replicas", replicas, "replica", c.n.self.ID)
 	c.logged = said
 	return nil

@@ -51,7 +51,7 @@ func (n *Node) ShareCounts(ctx context.Context, parts ...Counter) {
 			}
 		}
 		if err != nil && !failing && ctx.Err() == nil {
-			n.o.Log.Warn("limits not shared with other replicas, tried again", "error", err)
+			n.o.Log.Warn("failed to share limits with other replicas; retrying", "error", err)
 		}
 		failing = err != nil
 	}

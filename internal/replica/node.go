@@ -178,7 +178,7 @@ func (n *Node) Run(ctx context.Context, work Work, parts ...Shared) {
 		if err == nil { // else the database does not answer, which was said already
 			err = n.releaseIdle(ctx, work)
 			if err != nil && ctx.Err() == nil {
-				n.o.Log.Warn("idle channels not given back", "error", err)
+				n.o.Log.Warn("failed to release idle channels", "error", err)
 			}
 		}
 		n.awaitLook(ctx, look.C, work, parts)
@@ -299,7 +299,7 @@ func (n *Node) reload(ctx context.Context, parts []Shared) {
 	ctx, cancel := context.WithTimeout(ctx, maxWatch)
 	defer cancel()
 	if err := Reload(ctx, parts...); err != nil {
-		n.o.Log.Warn("what other replicas have changed not read, tried again", "error", err)
+		n.o.Log.Warn("failed to reload changes of other replicas; retrying", "error", err)
 	}
 }
 
@@ -311,7 +311,7 @@ func (n *Node) note(ctx context.Context, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.leader != (store.Replica{}) {
-		n.o.Log.Warn("database does not answer replica", "error", err)
+		n.o.Log.Warn("database does not answer", "error", err)
 	}
 	n.leader = store.Replica{}
 }

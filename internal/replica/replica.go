@@ -108,7 +108,7 @@ func (j *joining) open(ctx context.Context) error {
 			return err
 		}
 		if !told {
-			j.o.Log.Warn("database cannot be used now, waiting for it", "error", err)
+			j.o.Log.Warn("database is not available; waiting", "error", err)
 		}
 		j.why.Store(new(reasonFor(err)))
 		select {

@@ -56,7 +56,7 @@ func trustClock(ctx context.Context, o Options) bool {
 		if last.Doubt.IsZero() || now.Before(last.Doubt) {
 			next.Doubt = now
 		}
-		o.Log.Warn("clock is far ahead of the last look for old records, they are not deleted yet",
+		o.Log.Warn("clock is far ahead of the last retention run; not deleting old records yet",
 			"last", last.At.UTC(), "ahead", ahead.Round(time.Second), "until", next.Doubt.Add(doubtFor).UTC(),
 			"remedy", "set the clock where it is wrong")
 	}
@@ -69,7 +69,7 @@ func trustClock(ctx context.Context, o Options) bool {
 // logFailure logs that the last look could not be read or stored.
 func logFailure(ctx context.Context, log *slog.Logger, err error) {
 	if ctx.Err() == nil {
-		log.Error("time of the last look for old records not kept", "error", err)
+		log.Error("failed to store the time of the last retention run", "error", err)
 	}
 }
 

@@ -104,17 +104,17 @@ func prune(ctx context.Context, o Options) {
 	}
 	if o.Totals != nil {
 		if err := o.Totals.Prune(ctx); err != nil && ctx.Err() == nil {
-			o.Log.Error("old daily totals not deleted, trying again later", "error", err, "next", every)
+			o.Log.Error("failed to delete old daily totals; retrying later", "error", err, "next", every)
 		}
 	}
 	changed, err := o.Store.Prune(ctx, o.Keep())
 	// What was deleted before an error is forgotten, too.
 	if len(changed) > 0 {
 		if failed := o.Forget(ctx, changed); failed != nil && ctx.Err() == nil {
-			o.Log.Error("deleted turns may be remembered until the next restart", "error", failed)
+			o.Log.Error("failed to forget deleted turns in memory; they may be used until the next restart", "error", failed)
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		o.Log.Error("not all old records deleted, trying again later", "error", err, "next", every)
+		o.Log.Error("failed to delete all old records; retrying later", "error", err, "next", every)
 	}
 }

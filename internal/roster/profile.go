@@ -121,7 +121,7 @@ func (r *Roster) Route(m chat.Message) agent.Profile {
 // there: another replica may have it, or the configuration has changed since.
 func (r *Roster) profileWith(s *state, name string, set settings.Layer) agent.Profile {
 	if _, ok := s.config.Models[set.Model]; !ok && set.Model != "" && s.isFirst("model "+set.Model) {
-		r.o.Log.Warn("a model that was chosen in settings is not in config.json, the default one is used", "model", set.Model)
+		r.o.Log.Warn("model chosen in settings is not in config.json; using the default one", "model", set.Model)
 	}
 	return withSettings(s.config, s.profiles[name], s.members[name], set)
 }
@@ -133,7 +133,7 @@ func (r *Roster) agentOf(s *state, name string, channel chat.Address) string {
 	}
 	instead, _ := r.agentAt(s, channel, nil)
 	if name != "" && s.isFirst("agent "+name) {
-		r.o.Log.Warn("an agent that a digest or job names is not there, that of its channel is used", "agent", name,
+		r.o.Log.Warn("agent named by a digest or job does not exist; using that of its channel", "agent", name,
 			"used", instead)
 	}
 	return instead
@@ -170,7 +170,7 @@ func (r *Roster) Embedder(
 			// It was paid for, also where nobody waits for the answer any more.
 			err := count(context.WithoutCancel(ctx), store.Usage{Model: m.ID(), Tokens: used})
 			if err != nil {
-				r.o.Log.Error("usage of an embedding model not counted", "error", err)
+				r.o.Log.Error("failed to count the usage of an embedding model", "error", err)
 			}
 		}
 		return vectors, err

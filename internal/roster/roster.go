@@ -199,11 +199,11 @@ func (r *Roster) members(c *config.Config) (map[string]member, error) {
 			err = errTaken
 		}
 		if err != nil {
-			r.o.Log.Error("agent made through the API skipped", "agent", name, "error", err)
+			r.o.Log.Error("skipped an agent that was made through the API", "agent", name, "error", err)
 			continue
 		}
 		if _, known := c.Models[a.Model]; !known && a.Model != "" {
-			r.o.Log.Warn("the model of an agent made through the API is not in config.json, the default one is used",
+			r.o.Log.Warn("model of an agent made through the API is not in config.json; using the default one",
 				"agent", name, "model", a.Model)
 		}
 		all[name] = r.member(c, name, a, FromAPI)
@@ -215,7 +215,7 @@ func (r *Roster) members(c *config.Config) (map[string]member, error) {
 func (r *Roster) member(c *config.Config, name string, a config.Agent, source string) member {
 	skills, err := skill.Load(a.Skills)
 	if err != nil { // those of config.json were checked, but files change
-		r.o.Log.Warn("skills not loaded", "agent", name, "error", err)
+		r.o.Log.Warn("failed to load skills", "agent", name, "error", err)
 	}
 	return member{
 		Agent:  a,
@@ -237,7 +237,7 @@ func (r *Roster) chosenRooms() (map[string]string, error) {
 		var name string
 		// One that cannot be read must not keep the bot from starting, nor any other agent from being changed.
 		if err := json.Unmarshal(raw, &name); err != nil {
-			r.o.Log.Error("agent of a web room not read, the configuration decides there", "room", room, "error", err)
+			r.o.Log.Error("failed to read the agent of a web room; using the configured one", "room", room, "error", err)
 			continue
 		}
 		rooms[room] = name

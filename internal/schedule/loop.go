@@ -140,7 +140,7 @@ func (r *loopRun) now() time.Time {
 func (r *loopRun) noticeJump() {
 	wall, timer := r.now(), time.Now()
 	if by := wall.Sub(r.wall) - timer.Sub(r.timer); by.Abs() > maxClockError && !r.loop.IsSecond {
-		r.log.Warn("clock jumped, schedules follow it", "by", by.Round(time.Second), "from", r.wall.UTC(), "to", wall.UTC())
+		r.log.Warn("clock jumped; schedules follow it", "by", by.Round(time.Second), "from", r.wall.UTC(), "to", wall.UTC())
 	}
 	r.wall, r.timer = wall, timer
 }
@@ -268,11 +268,11 @@ func (r *loopRun) startDue(ctx context.Context) time.Duration {
 		}
 	}
 	if skipped > 0 {
-		r.log.Info("what was due while nothing ran is skipped, as its catchUp says", "jobs", skipped, "one", example)
+		r.log.Info("skipping runs that were due while the bot was down, as catchUp says", "jobs", skipped, "one", example)
 	}
 	// One line for all: after a jump there may be thousands.
 	if restarted > 0 {
-		r.log.Warn("clock was ahead when jobs last ran, their schedules start again from now",
+		r.log.Warn("clock was ahead when jobs last ran; schedules start again from now",
 			"jobs", restarted, "ahead", ahead.Round(time.Second))
 	}
 	for _, c := range r.held {

@@ -202,7 +202,7 @@ func goAheadAndBack(t *testing.T, ahead time.Duration, restarted bool) {
 	if once := slices.CompactFunc(slices.Clone(w.due), time.Time.Equal); len(once) != len(w.due) {
 		t.Errorf("%d of %d instants were given twice", len(w.due)-len(once), len(w.due))
 	}
-	for _, line := range []string{"clock jumped", "their schedules start again from now"} {
+	for _, line := range []string{"clock jumped", "schedules start again from now"} {
 		if !strings.Contains(w.log.String(), line) {
 			t.Errorf("the log lacks %q: %s", line, w.log.String())
 		}
@@ -221,7 +221,7 @@ func TestLoop_SuspendedWithoutCatchUp_SkipsWhatWasMissed(t *testing.T) {
 		if runs := w.take(); len(runs) != 0 {
 			t.Errorf("what was missed meanwhile ran: %v", runs)
 		}
-		if n := strings.Count(w.log.String(), "is skipped, as its catchUp says"); n != 1 {
+		if n := strings.Count(w.log.String(), "skipping runs that were due while the bot was down"); n != 1 {
 			t.Errorf("said %d times that it was skipped: %s", n, w.log.String())
 		}
 		<-time.After(5 * time.Minute)

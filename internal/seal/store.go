@@ -121,7 +121,7 @@ func (s Store) Items(ctx context.Context, kind string) (map[string]json.RawMessa
 				return nil, err
 			}
 		case err != nil:
-			s.Log.Error("stored item not decrypted", "kind", kind, "name", name, "error", err,
+			s.Log.Error("failed to decrypt a stored item", "kind", kind, "name", name, "error", err,
 				"remedy", "restore the key file beside the store, or add it again")
 			delete(items, name)
 		default:

@@ -158,7 +158,7 @@ func (r *Repository) loadLocked(ctx context.Context) error {
 		stored[Scope(scope)] = raw
 		l, err := decodeLayer(raw)
 		if err != nil {
-			r.log.Error("settings not read, skipped", "scope", scope, "error", err)
+			r.log.Error("failed to read settings; skipping them", "scope", scope, "error", err)
 			continue
 		}
 		layers[Scope(scope)] = l

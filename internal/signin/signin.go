@@ -235,7 +235,7 @@ func (g sharedGrants) Claim(key string, until time.Time) (release func(), ok boo
 		// Swapped, not deleted: once its time was over another process may have claimed it.
 		// One that stays is over soon.
 		if _, err := g.items.SwapItem(ctx, renewalKind, key, claim, nil, nil); err != nil {
-			g.log.Warn("end of a renewal not stored", "error", err)
+			g.log.Warn("failed to store the end of a token renewal", "error", err)
 		}
 	}, ok, err
 }

@@ -134,7 +134,7 @@ func (m *SemanticIndex) embedBatch(ctx context.Context) bool {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			m.log.Warn("tools not embedded, trying again later", "model", e.Name, "tools", len(names), "error", err)
+			m.log.Warn("failed to embed tools; retrying later", "model", e.Name, "tools", len(names), "error", err)
 		}
 		for _, name := range names {
 			m.postponed[name] = true
@@ -181,7 +181,7 @@ func (m *SemanticIndex) find(ctx context.Context, query string, among map[string
 	defer cancel()
 	list, err := e.Embed(ctx, []string{text.Cut(query, maxEmbeddedBytes)})
 	if err != nil || len(list) != 1 {
-		m.log.Warn("query not embedded, searching by words alone", "model", e.Name, "error", err)
+		m.log.Warn("failed to embed a query; searching by words alone", "model", e.Name, "error", err)
 		return nil
 	}
 	asked := normalize(list[0])

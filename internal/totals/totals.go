@@ -191,7 +191,7 @@ func (r *Recorder) save(ctx context.Context) {
 	r.collect()
 	err := r.saveDays(ctx)
 	if err != nil && !r.failing {
-		r.o.Log.Warn("daily totals not stored, tried again every minute", "error", err)
+		r.o.Log.Warn("failed to store daily totals; retrying every minute", "error", err)
 	}
 	r.failing = err != nil
 }

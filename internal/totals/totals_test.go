@@ -272,7 +272,7 @@ func TestSave_StoreFails_IsMadeUpForOnce(t *testing.T) {
 				p.save(t.Context())
 				c.Time = c.Add(time.Minute)
 			}
-			if n := strings.Count(log.String(), "daily totals not stored"); n != 1 {
+			if n := strings.Count(log.String(), "failed to store daily totals"); n != 1 {
 				t.Errorf("the operator is told %d times:\n%s", n, &log)
 			}
 			m.fail, m.away = nil, broken

@@ -99,7 +99,7 @@ func (w *Watchdog) send(sign string, group int) {
 	if err := w.start(); err != nil && !w.warned {
 		w.warned = true
 		w.log.Warn(
-			"watchdog process not started: if the bot is killed, processes of its tool servers may stay behind",
+			"failed to start the watchdog process; if the bot is killed, processes of its tool servers may remain",
 			"error", err,
 		)
 	}

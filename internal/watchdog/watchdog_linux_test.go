@@ -140,7 +140,7 @@ func TestWatch_NoProgram_WarnsOnce(t *testing.T) {
 	w.Watch(1 << 30)()
 	w.Watch(1 << 30)()
 	w.Close()
-	if n := strings.Count(log.String(), "watchdog process not started"); n != 1 {
+	if n := strings.Count(log.String(), "failed to start the watchdog process"); n != 1 {
 		t.Errorf("it was logged %d times", n)
 	}
 }

@@ -162,7 +162,7 @@ func (m *Model) learn(err error, tools []llm.ToolSpec) bool {
 	m.mu.Lock()
 	m.refused[keyOf(tools[i])] = Refusal{Tool: tools[i].Name, Reason: fault.Error()}
 	m.mu.Unlock()
-	m.o.Log.Warn("model endpoint refuses a tool, leaving it out", "model", m.o.Name, "tool", tools[i].Name, "error", err)
+	m.o.Log.Warn("model endpoint refuses a tool; leaving it out", "model", m.o.Name, "tool", tools[i].Name, "error", err)
 	return true
 }
 

@@ -144,7 +144,7 @@ func (s *session) refresh(ctx context.Context) error {
 			return nil
 		}
 		s.forgetClient(refused.code, s.rec.Issuer)
-		s.b.o.Log.Info("mcp token not renewed", "server", s.e.Name, "error", refused)
+		s.b.o.Log.Info("failed to renew an mcp token", "server", s.e.Name, "error", refused)
 		// The next sign-in prefers this issuer, and asks for the same scopes again.
 		s.rec = record{Issuer: s.rec.Issuer, Requested: s.rec.Requested}
 		s.saveRecord()
@@ -199,6 +199,6 @@ func (s *session) forgetClient(code, issuer string) {
 		return
 	}
 	if err := s.b.save(clientKey(s.e.Name, issuer, s.b.o.RedirectURL), nil); err != nil {
-		s.b.o.Log.Warn("mcp client registration not deleted", "server", s.e.Name, "error", err)
+		s.b.o.Log.Warn("failed to delete an mcp client registration", "server", s.e.Name, "error", err)
 	}
 }

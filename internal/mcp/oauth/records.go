@@ -74,7 +74,7 @@ func (b *Broker) load(key string, into any) bool {
 		err = b.unseal(key, sealed, into)
 	}
 	if err != nil {
-		b.o.Log.Warn("mcp token not read", "key", key, "error", err)
+		b.o.Log.Warn("failed to read an mcp token", "key", key, "error", err)
 	}
 	return err == nil
 }

@@ -64,7 +64,7 @@ func (s *session) claimRenewal(ctx context.Context) (release func(), renewed boo
 	for end := time.Now().Add(claimLifetime); ; {
 		let, claimed, err := shared.Claim(s.key, s.b.o.Now().Add(claimLifetime))
 		if err != nil {
-			s.b.o.Log.Warn("renewal of an mcp token not kept from other processes", "server", s.e.Name, "error", err)
+			s.b.o.Log.Warn("failed to lock the renewal of an mcp token; another process may renew it too", "server", s.e.Name, "error", err)
 			return release, s.takeRenewed(), nil
 		}
 		if claimed {

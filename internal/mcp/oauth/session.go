@@ -71,7 +71,7 @@ func (s *session) saveRecord() {
 		value = r
 	}
 	if err := s.b.save(s.key, value); err != nil {
-		s.b.o.Log.Warn("mcp token not stored", "server", s.e.Name, "error", err)
+		s.b.o.Log.Warn("failed to store an mcp token", "server", s.e.Name, "error", err)
 	}
 }
 

@@ -123,7 +123,7 @@ func (s *session) notify(ctx context.Context, p *pending) {
 	if err == nil {
 		return
 	}
-	s.b.o.Log.Warn("mcp consent link not delivered", "server", s.e.Name, "error", err)
+	s.b.o.Log.Warn("failed to deliver an mcp consent link", "server", s.e.Name, "error", err)
 	if s.acquire(ctx) == nil {
 		p.notified, s.quietUntil = false, time.Time{}
 		s.release()

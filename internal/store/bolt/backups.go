@@ -101,7 +101,7 @@ func (b *Backups) makeBackup(ctx context.Context) error {
 	b.o.Log.Info("backup made", "file", path, "took", b.o.Now().Sub(began))
 	for _, old := range b.surplus() {
 		if err := os.Remove(old.path); err != nil {
-			b.o.Log.Warn("old backup not removed", "file", old.path, "error", err)
+			b.o.Log.Warn("failed to remove an old backup", "file", old.path, "error", err)
 		}
 	}
 	return nil

@@ -120,7 +120,7 @@ func (db *DB) compactClosed() error {
 func (c compaction) log(log *slog.Logger) {
 	switch {
 	case c.err != nil:
-		log.Warn("store not compacted at the start, trying again at the next one", "error", c.err)
+		log.Warn("failed to compact the store at start; retrying at the next start", "error", c.err)
 	case c.before > 0:
 		log.Info("store compacted", "bytes_before", c.before, "bytes_after", c.after,
 			"took", c.took.Round(time.Millisecond))

@@ -147,7 +147,7 @@ func (db *DB) logStalls(ctx context.Context, log *slog.Logger) {
 		db.health.mu.Unlock()
 		switch {
 		case stalled && !logged:
-			log.Error("store cannot be written, messages are not accepted", "error", db.Health())
+			log.Error("store cannot be written; messages are not accepted", "error", db.Health())
 		case !stalled && logged:
 			log.Info("disk of the store answers again")
 		}
@@ -248,7 +248,7 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 		err := db.watch(ctx)
 		switch {
 		case err != nil && last == nil:
-			log.Error("store cannot be written, messages are not accepted", "error", err)
+			log.Error("store cannot be written; messages are not accepted", "error", err)
 		case err == nil && last != nil:
 			log.Info("store can be written again")
 		}
@@ -330,7 +330,7 @@ func (db *DB) checkAndLog(ctx context.Context, log *slog.Logger) {
 		log.Error("store damaged", "what", describe(faults, 0), "remedy",
 			"stop the bot, see what ravenbot store check says, and restore a backup or use ravenbot store salvage")
 	case err != nil:
-		log.Error("store not checked, trying again tomorrow", "error", err)
+		log.Error("failed to check the store; retrying tomorrow", "error", err)
 	default:
 		log.Info("store checked", "took", db.now().Sub(began).Round(time.Millisecond))
 		return

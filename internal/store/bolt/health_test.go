@@ -190,7 +190,7 @@ func TestCheckAndLog_CannotRead_TriesAgainTomorrow(t *testing.T) {
 		t.Errorf("a check that was cut off counts, and logged %q", log.String())
 	}
 	db.checkAndLog(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
-	if !strings.Contains(log.String(), "store not checked") || db.Checked().IsZero() {
+	if !strings.Contains(log.String(), "failed to check the store") || db.Checked().IsZero() {
 		t.Errorf("it was checked %v, and logged %q", db.Checked(), log.String())
 	}
 }

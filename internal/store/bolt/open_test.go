@@ -227,7 +227,7 @@ func TestOpen_MostIsFree_IsCompacted(t *testing.T) {
 	var log bytes.Buffer
 	db.compacted.log(slog.New(slog.NewTextHandler(&log, nil)))
 	compaction{err: errStop}.log(slog.New(slog.NewTextHandler(&log, nil)))
-	if text := log.String(); !strings.Contains(text, "store compacted") || !strings.Contains(text, "store not compacted") {
+	if text := log.String(); !strings.Contains(text, "store compacted") || !strings.Contains(text, "failed to compact the store") {
 		t.Errorf("logged %s", text)
 	}
 	checkWhole(t, db)

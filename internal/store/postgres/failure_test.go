@@ -419,7 +419,7 @@ func TestRun_DatabaseAway_IsLogged(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { db.Run(ctx, slog.New(slog.NewTextHandler(&logged, nil))) })
 	waitFor(t, func() bool {
-		return strings.Contains(logged.String(), "store cannot be used, messages are not accepted")
+		return strings.Contains(logged.String(), "store cannot be used; messages are not accepted")
 	})
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

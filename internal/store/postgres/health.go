@@ -115,7 +115,7 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && last == nil:
-			log.Error("store cannot be used, messages are not accepted", "error", err)
+			log.Error("store cannot be used; messages are not accepted", "error", err)
 		case err == nil && last != nil:
 			log.Info("store can be used again")
 		}
@@ -124,7 +124,7 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 		if now := db.Now(); err == nil && now.Sub(cleaned) >= writersEvery {
 			cleaned = now
 			if err := db.deleteOldWriters(ctx); err != nil && ctx.Err() == nil {
-				log.Warn("rows of ended processes not deleted, trying again in an hour", "error", err)
+				log.Warn("failed to delete rows of ended processes; retrying in an hour", "error", err)
 			}
 		}
 		select {
@@ -212,7 +212,7 @@ func (db *DB) leaveReplaced(ctx context.Context) {
 	if !db.servers.takeLater() {
 		return
 	}
-	db.log.Info("connecting to the database anew: another server has replaced the one before")
+	db.log.Info("database server was replaced; reconnecting")
 	db.pool.Reset()
 	if db.members != nil {
 		db.members.pool.Reset()

@@ -37,7 +37,7 @@ func (p *Pack) Command(ctx context.Context, m chat.Message) chat.Draft {
 	case errors.As(err, &said):
 		return chat.Draft{Ephemeral: true, Failed: true, Text: string(said)}
 	case err != nil:
-		p.o.Log.Error("notes not read or deleted", "scope", of.key, "error", err)
+		p.o.Log.Error("failed to read or delete notes", "scope", of.key, "error", err)
 		return chat.Draft{
 			Ephemeral: true,
 			Failed:    true,

@@ -41,7 +41,7 @@ func (p *Pack) Recall(ctx context.Context, m chat.Message, question string) (not
 	}
 	here, err2 := p.notes(ctx, channelScope(m.Conversation))
 	if err = errors.Join(err, err2); err != nil {
-		p.o.Log.Error("notes for a question not read", "conversation", m.Conversation.String(), "error", err)
+		p.o.Log.Error("failed to read the notes for a question", "conversation", m.Conversation.String(), "error", err)
 		return "", from
 	}
 	var b strings.Builder
