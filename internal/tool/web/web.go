@@ -21,7 +21,7 @@ func Fetch(r Reader) tool.Tool {
 	yes := true
 	return tool.Func{
 		Described: tool.Spec{Server: "web", Name: "fetch", Native: true, MaxShown: maxShown,
-			Description: "Fetches a web page, PDF or Office file and returns its text, of a page the main text as Markdown. For feeds (RSS, Atom) use feeds_fetch.",
+			Description: "Fetches a web page, PDF or Office file and returns its text. For feeds (RSS, Atom) use feeds_fetch.",
 			Schema: json.RawMessage(`{"type":"object","properties":{` +
 				`"url":{"type":"string","description":"the http or https address"}},"required":["url"]}`),
 			Hints: tool.Hints{ReadOnly: &yes, OpenWorld: &yes}},
