@@ -156,18 +156,26 @@ func (s *streamer) sendEvent(e Event) error {
 // sendEntry shows an entry and, with an answer, removes the view of the work on it.
 func (s *streamer) sendEntry(event Event) error {
 	e, line := *event.Entry, "new-entry"
+	var ends []string
+	switch {
+	case e.Draft != nil:
+		ends = append(e.Draft.For(), event.Ends...)
+	case e.Deleted:
+		ends = []string{e.ID}
+	}
 	switch {
 	case event.Anew:
 		line = "same-entry"
 	case e.Seq <= s.seen:
+		// It was written while the log was read, perhaps after the work on it was read.
+		if over := s.endWork(e, ends...); len(over.Ends) > 0 {
+			return s.send(over, "end-work")
+		}
 		return nil
 	}
 	s.seen = max(s.seen, e.Seq)
-	switch {
-	case e.Draft != nil:
-		return s.send(s.endWork(e, append(e.Draft.For(), event.Ends...)...), line, "end-work")
-	case e.Deleted:
-		return s.send(s.endWork(e, e.ID), line, "end-work")
+	if ends != nil {
+		return s.send(s.endWork(e, ends...), line, "end-work")
 	}
 	if err := s.send(e, line); err != nil {
 		return err
