@@ -64,7 +64,7 @@ func TestMissedMessagesAreRead(t *testing.T) {
 		s.rest(t, "POST", "/channels/"+s.general.ID+"/messages",
 			`{"content":"an answer","message_reference":{"message_id":"`+answered.ID+`"}}`)
 		expect := func(p simdiscord.Post, at chat.Address, text string) {
-			author := chat.User{ID: p.Author.ID, Name: p.Author.Name, Handle: p.Author.Name}
+			author := chat.User{ID: p.Author.ID, Name: p.Author.Name, Handle: p.Author.Name, Global: true}
 			if p.Author.ID == boss.ID && at != private {
 				author.Admin, author.Roles = true, []string{s.guild.ID + "0", "managers"}
 			}

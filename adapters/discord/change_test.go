@@ -34,7 +34,7 @@ func TestEditsAndDeletions(t *testing.T) {
 		s.Say(s.general.ID, s.ann, "unknown to the bot")}
 	s.DeleteBulk(more[0].ID, more[1].ID)
 
-	author, reply := chat.User{ID: s.ann.ID, Name: "ann", Handle: "ann"}, chat.Reply{MessageID: asked.ID}
+	author, reply := chat.User{ID: s.ann.ID, Name: "ann", Handle: "ann", Global: true}, chat.Reply{MessageID: asked.ID}
 	edit := func(text string, p simdiscord.Post) chat.Message {
 		return chat.Message{ID: asked.ID, Change: chat.Edited, Revision: p.Edited.UTC().Format("2006-01-02T15:04:05.000000Z"),
 			Conversation: within,

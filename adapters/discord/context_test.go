@@ -100,6 +100,7 @@ func TestContext_Command_HasNamesAndWhatWasSaid(t *testing.T) {
 			ID:     s.ann.ID,
 			Name:   "Annie",
 			Handle: "ann",
+			Global: true,
 			Admin:  true,
 			Roles:  []string{s.guild.ID + "0", "managers"},
 		}

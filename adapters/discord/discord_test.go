@@ -239,7 +239,7 @@ func TestMentionIsAnsweredAsReply(t *testing.T) {
 	asked := s.Say(s.general.ID, s.ann, s.Mention()+" what is new?")
 	m := receive(t, s.got)
 	want := chat.Message{ID: asked.ID, Conversation: s.address(),
-		Author: chat.User{ID: s.ann.ID, Name: "ann", Handle: "ann"}, Text: "what is new?",
+		Author: chat.User{ID: s.ann.ID, Name: "ann", Handle: "ann", Global: true}, Text: "what is new?",
 		Reach: chat.Addressed, Reply: chat.Reply{MessageID: asked.ID}, Time: m.Time}
 	if diff := cmp.Diff(want, m); diff != "" || m.Time.Sub(asked.Sent).Abs() > time.Second {
 		t.Errorf("message %s, time %v", diff, m.Time)

@@ -252,5 +252,5 @@ func (d *Discord) nameOf(guild string, u wireUser) string {
 
 // userOf returns a user as the author of a message.
 func (d *Discord) userOf(guild string, u wireUser) chat.User {
-	return chat.User{ID: u.ID, Name: d.nameOf(guild, u), Handle: u.Username}
+	return chat.User{ID: u.ID, Name: d.nameOf(guild, u), Handle: u.Username, Global: u.ID != ""}
 }

@@ -47,7 +47,7 @@ func (d *shard) onReaction(state *discordgo.State, event string, data []byte) {
 	}
 	m := chat.Message{
 		ID:     strings.Join([]string{"reaction", w.MessageID, w.UserID, w.Emoji.Name}, "/"),
-		Author: chat.User{ID: w.UserID},
+		Author: chat.User{ID: w.UserID, Global: w.UserID != ""},
 		Reach:  chat.Addressed,
 		Time:   d.o.Now(),
 		Reaction: &chat.Reaction{

@@ -39,8 +39,8 @@ func TestReactions(t *testing.T) {
 	s.Unreact(private, s.ann, "👍")
 	s.Say(s.general.ID, s.ann, s.Mention()+" that is all")
 
-	ann, nobody := chat.User{ID: s.ann.ID, Name: "ann", Handle: "ann"}, chat.User{}
-	unnamed := chat.User{ID: s.ann.ID} // Discord says no more of who takes one away
+	ann, nobody := chat.User{ID: s.ann.ID, Name: "ann", Handle: "ann", Global: true}, chat.User{}
+	unnamed := chat.User{ID: s.ann.ID, Global: true} // Discord says no more of who takes one away
 	want := map[chat.Address][]chat.Message{}
 	add := func(at chat.Address, by chat.User, r chat.Reaction) {
 		want[at] = append(want[at], chat.Message{Conversation: at, Direct: at == direct, Author: by,

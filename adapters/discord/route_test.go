@@ -56,7 +56,7 @@ func TestSharing_ShardOfAnotherProcess_TellsTheSame(t *testing.T) {
 		m = p.next()
 	}
 	roles := []string{c.GuildID + "0", "managers"}
-	want := chat.User{ID: boss.ID, Name: "Chief", Handle: "boss1", Admin: true, Roles: roles}
+	want := chat.User{ID: boss.ID, Name: "Chief", Handle: "boss1", Global: true, Admin: true, Roles: roles}
 	if diff := cmp.Diff(want, m.Author); diff != "" || m.by == other.n ||
 		!strings.HasPrefix(m.Text, "what does @Evie eat?") {
 		t.Errorf("process %d took %q; author (-want +got): %s", m.by, m.Text, diff)

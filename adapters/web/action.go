@@ -69,7 +69,7 @@ func (w *Web) completeAction(room, id string, m chat.Message) (chat.Message, err
 	if err != nil {
 		return m, fmt.Errorf("mark what was done: %w", err)
 	}
-	m.ID, m.Conversation, m.Author = id, chat.Address{Platform: w.Name(), Channel: room}, operator()
+	m.ID, m.Conversation, m.Author = id, chat.Address{Platform: w.Name(), Channel: room}, chat.Operator()
 	m.Reach, m.Reply.Handle, m.Time = chat.Addressed, handle, w.o.Now()
 	return m, nil
 }

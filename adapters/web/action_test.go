@@ -59,7 +59,7 @@ func TestAPressedButton(t *testing.T) {
 		t.Errorf("pressing gave %d", status)
 	}
 	m := next(t, got)
-	if what, turn := m.Press(); what != chat.PressRetry || turn != "turn" || m.Author.ID != operator().ID ||
+	if what, turn := m.Press(); what != chat.PressRetry || turn != "turn" || m.Author.ID != chat.Operator().ID ||
 		!m.Author.Operator || m.Reply.MessageID != ref.IDs[0] || m.Conversation != general {
 		t.Errorf("the press became %+v", m)
 	}

@@ -153,7 +153,7 @@ func TestAConversationInTheBrowser(t *testing.T) {
 	p.Type("#text", "in winter?")
 	p.Enter(false)
 	m := <-asked
-	if m.Text != "what do ravens do\nin winter?" || m.Author.ID != operator().ID || !m.Author.Operator {
+	if m.Text != "what do ravens do\nin winter?" || m.Author.ID != chat.Operator().ID || !m.Author.Operator {
 		t.Errorf("asked %+v", m)
 	}
 	p.Wait("document.querySelector('.person .said')?.innerText === 'what do ravens do\\nin winter?' && text.value === ''")

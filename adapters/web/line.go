@@ -59,7 +59,7 @@ func deleteForm(e store.Entry) *chat.Form {
 // showLineForm serves a form about a line, which is sent back to its own address.
 func (w *Web) showLineForm(rw http.ResponseWriter, r *http.Request, what string, form func(store.Entry) *chat.Form) {
 	room, seq := r.PathValue("room"), r.PathValue("line")
-	e, err := w.ownLine(r.Context(), room, parseLine(seq), operator())
+	e, err := w.ownLine(r.Context(), room, parseLine(seq), chat.Operator())
 	if err == nil && e.Deleted {
 		err = &InputError{"the message was deleted meanwhile"}
 	}
@@ -76,14 +76,14 @@ func (w *Web) takeEdit(rw http.ResponseWriter, r *http.Request) {
 	err := error(&InputError{"the message could not be read; is it longer than 64 KiB?"})
 	if r.ParseForm() == nil {
 		words := strings.ReplaceAll(r.PostForm.Get("one:"+fieldWords), "\r\n", "\n")
-		err = w.Edit(r.Context(), r.PathValue("room"), parseLine(r.PathValue("line")), operator(), words)
+		err = w.Edit(r.Context(), r.PathValue("room"), parseLine(r.PathValue("line")), chat.Operator(), words)
 	}
 	w.answerTaken(rw, r, err, "hide-form")
 }
 
 // takeDelete handles the deletion of a line.
 func (w *Web) takeDelete(rw http.ResponseWriter, r *http.Request) {
-	err := w.Delete(r.Context(), r.PathValue("room"), parseLine(r.PathValue("line")), operator())
+	err := w.Delete(r.Context(), r.PathValue("room"), parseLine(r.PathValue("line")), chat.Operator())
 	w.answerTaken(rw, r, err, "hide-form")
 }
 

@@ -102,11 +102,6 @@ func (w *Web) Static() http.Handler {
 	return mux
 }
 
-// operator returns who speaks on the page: there is one account, and it has the admin token.
-func operator() chat.User {
-	return chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true}
-}
-
 // roomView is what the template of a room shows.
 type roomView struct {
 	Room    string
@@ -256,7 +251,7 @@ func (w *Web) takeMessage(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("room")
-	text, user := strings.ReplaceAll(r.PostForm.Get("text"), "\r\n", "\n"), operator()
+	text, user := strings.ReplaceAll(r.PostForm.Get("text"), "\r\n", "\n"), chat.Operator()
 	m, err := w.newMessage(store.Entry{ID: "room/asked", Room: name, At: w.o.Now(), User: &user, Text: text})
 	if err == nil && CheckRoom(name) == nil && w.offerForm(rw, r, m) {
 		return

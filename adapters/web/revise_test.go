@@ -119,7 +119,7 @@ func TestDelete_TakesTheLineItsFilesAndTheAnswer(t *testing.T) {
 	events, cancel := w.Subscribe("general")
 	defer cancel()
 	for range 2 {
-		if err := w.Delete(t.Context(), "general", 1, operator()); err != nil {
+		if err := w.Delete(t.Context(), "general", 1, chat.Operator()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -91,10 +91,10 @@ func TestSearch_FindsWhatThereIsNow(t *testing.T) {
 	w, db := begin(t, ignore)
 	written(t, db, "general anna: the old plan", "birds anna: the second plan", "birds anna: a plan")
 	w.o.IsOver = func(at chat.Address, when time.Time) bool { return at.Channel == "general" && when.Equal(noon) }
-	if err := w.Delete(t.Context(), "birds", 1, operator()); err != nil {
+	if err := w.Delete(t.Context(), "birds", 1, chat.Operator()); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Edit(t.Context(), "birds", 2, operator(), "an idea"); err != nil {
+	if err := w.Edit(t.Context(), "birds", 2, chat.Operator(), "an idea"); err != nil {
 		t.Fatal(err)
 	}
 	if list := found(t, w, "plan"); list != nil {

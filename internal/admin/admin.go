@@ -8,7 +8,7 @@
 // Server.serve is the one entrance and shows the order of the checks. api.go has the routes of the API, pages.go those
 // of the dashboard; a handler of either stands in the file of its subject, and both call the same interface in Options.
 // Errors of the API have a code, a message and a hint (writeError); what nobody can act on is logged under a reference
-// that the answer names. Every request that changes something is written to the audit log (audit.go), and described in
+// that the answer names. What a request changes is written to the audit log (audit.go), and described in
 // openapi.json, which a test compares with the routes.
 package admin
 
@@ -204,7 +204,7 @@ func (s *Server) LocalAPI() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recoverPanic(w, r)
 		if readBody(w, r, s.bodyLimit(r)) {
-			s.serveAudited(w, r, s.api)
+			s.api.ServeHTTP(w, s.withActor(r, "command line"))
 		}
 	})
 }
@@ -274,11 +274,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer release()
+	h = s.pages
 	if isAPI(r.URL.Path) {
-		s.serveAudited(w, r, s.api)
-		return
+		h = s.api
 	}
-	s.serveAudited(w, r, s.pages)
+	h.ServeHTTP(w, s.withActor(r, s.guard.clientAddress(r)))
 }
 
 // authorize reports whether a request has the admin token or a session. It answers all other requests itself.
@@ -319,8 +319,4 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
 // isMetricsToken reports whether given opens /metrics alone.
 func (s *Server) isMetricsToken(given string) bool {
 	return s.o.MetricsToken != "" && isHashOf(sha256.Sum256([]byte(s.o.MetricsToken)), given)
-}
-
-func operator() chat.User {
-	return chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true}
 }

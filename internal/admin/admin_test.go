@@ -436,7 +436,7 @@ func start(t *testing.T, change func(*Options)) (*bot, *Server, *httptest.Server
 		Rooms: b, Store: b, Platforms: b, Totals: &b.counted, Agent: b, Instance: b, ServerCalls: b,
 		Servers: b, Calls: calls{"s_do"}, Approvals: calls{"s_do"}, Grants: grants{}, Digests: digests{b}, Conversations: b,
 		Mounts: map[string]http.Handler{"/slack/events": http.HandlerFunc(teapot)},
-		Audit:  &changes{}, Logouts: StoredLogouts{&items{}}, Log: slog.New(slog.DiscardHandler), Now: b.time}
+		Audit:  newAudit(t), Logouts: StoredLogouts{&items{}}, Log: slog.New(slog.DiscardHandler), Now: b.time}
 	if change != nil {
 		change(&o)
 	}

@@ -54,7 +54,7 @@ func (s *Server) postMessage(w http.ResponseWriter, r *http.Request) {
 	go func() {
 		defer close(done)
 		defer close(steps)
-		for e, err := range s.o.Rooms.Ask(ctx, a.Channel, operator(), body.Text) {
+		for e, err := range s.o.Rooms.Ask(ctx, a.Channel, chat.Operator(), body.Text) {
 			select {
 			case steps <- askStep{e, err}:
 			case <-ctx.Done():

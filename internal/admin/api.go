@@ -319,6 +319,7 @@ func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
 		s.writeFailure(w, r, "the conversation could not be removed", err)
 		return
 	}
+	s.record(r, "conversation deleted", a.String())
 	w.WriteHeader(http.StatusNoContent)
 }
 

@@ -41,6 +41,7 @@ func (s *Server) postBackup(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.Close()
+	s.record(r, "store copied", c.Name)
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Length", strconv.FormatInt(c.Bytes, 10))

@@ -143,7 +143,7 @@ func (s *Server) decideOnPage(yes bool) http.HandlerFunc {
 		if yes {
 			scope = cmp.Or(approval.Scope(r.URL.Query().Get("scope")), approval.Once)
 		}
-		a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), scope, operator(), s.here())
+		a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), scope, chat.Operator(), s.here())
 		if err != nil {
 			s.page(w, http.StatusConflict, "problem", "Not accepted: "+err.Error()+".")
 			return
@@ -353,7 +353,7 @@ func (s *Server) decideApproval(w http.ResponseWriter, r *http.Request) {
 	if !is {
 		in.Scope = approval.Denied
 	}
-	a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), in.Scope, operator(), s.here())
+	a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), in.Scope, chat.Operator(), s.here())
 	switch {
 	case errors.Is(err, approval.ErrScope):
 		writeError(w, http.StatusConflict, "scope", err.Error(), `leave "scope" out`)

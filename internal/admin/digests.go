@@ -160,7 +160,11 @@ func (s *Server) runDigest(w http.ResponseWriter, r *http.Request) {
 
 // runNow runs the digest of a request as a manual run.
 func (s *Server) runNow(r *http.Request) (store.Run, error) {
-	return s.o.Digests.Run(r.Context(), r.PathValue("name"), s.o.Now(), true)
+	run, err := s.o.Digests.Run(r.Context(), r.PathValue("name"), s.o.Now(), true)
+	if err == nil {
+		s.record(r, "digest run", r.PathValue("name"))
+	}
+	return run, err
 }
 
 // pauseDigest returns the handler of pause (on) or resume, which answer with the digest as it is then.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"ravenbot/internal/audit"
 	"ravenbot/internal/knowledge"
 	"ravenbot/internal/roster"
 )
@@ -103,6 +104,8 @@ func (s *Server) upload(r *http.Request) ([]roster.File, error) {
 		if err != nil {
 			return kept, err
 		}
+		s.record(r, "file of agent saved", r.PathValue("name"),
+			audit.Change{Field: v.Name, New: fmt.Sprintf("%d bytes", v.Bytes)})
 		kept = append(kept, v)
 	}
 	if len(kept) == 0 {
@@ -144,7 +147,7 @@ func (s *Server) getFile(w http.ResponseWriter, r *http.Request) {
 
 // deleteFile serves DELETE /api/v1/agents/{name}/files/{file}.
 func (s *Server) deleteFile(w http.ResponseWriter, r *http.Request) {
-	if err := s.o.Files.Delete(r.Context(), r.PathValue("name"), r.PathValue("file")); err != nil {
+	if err := s.removeFile(r); err != nil {
 		s.writeFileError(w, r, err)
 		return
 	}
@@ -172,5 +175,15 @@ func (s *Server) uploadFilesOnPage(w http.ResponseWriter, r *http.Request) {
 // deleteFileOnPage removes a file from the page's button.
 func (s *Server) deleteFileOnPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
-	s.showAgentResult(w, s.o.Files.Delete(r.Context(), r.PathValue("name"), name), name+" is removed.")
+	s.showAgentResult(w, s.removeFile(r), name+" is removed.")
+}
+
+// removeFile deletes the file that a request names.
+func (s *Server) removeFile(r *http.Request) error {
+	agent, file := r.PathValue("name"), r.PathValue("file")
+	err := s.o.Files.Delete(r.Context(), agent, file)
+	if err == nil {
+		s.record(r, "file of agent deleted", agent, audit.Change{Field: file, Old: "a file"})
+	}
+	return err
 }

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"strings"
 
-	"ravenbot/internal/audit"
 	"ravenbot/internal/mcpserve"
 )
 
@@ -85,13 +84,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.sessions.start(w, s.guard.isSecure(r))
-	if s.o.Audit != nil {
-		s.o.Audit.Record(context.WithoutCancel(r.Context()), audit.Entry{
-			Who:    "operator",
-			From:   s.guard.clientAddress(r),
-			Action: "login",
-		})
-	}
+	s.record(s.withActor(r, s.guard.clientAddress(r)), "login", "web pages")
 	// The redirect also takes the used link out of the address bar.
 	http.Redirect(w, r, cmp.Or(nextPath(r), "/"), http.StatusSeeOther)
 }
@@ -127,7 +120,8 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request, status int, p
 }
 
 // createLoginLink writes the path of a link that logs a browser in once.
-func (s *Server) createLoginLink(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) createLoginLink(w http.ResponseWriter, r *http.Request) {
+	s.record(r, "login link created", "web pages")
 	writeJSON(w, http.StatusCreated, map[string]string{"path": s.LoginLink("")})
 }
 
@@ -138,6 +132,7 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			s.o.Log.Warn("logout not stored, it counts in this process alone", "error", err)
 		}
+		s.record(r, "logout", "web pages")
 	}
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }

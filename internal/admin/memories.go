@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"ravenbot/internal/chat"
 	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 )
@@ -60,7 +61,7 @@ func (s *Server) addMemory(w http.ResponseWriter, r *http.Request) {
 			`send {"scope": "user:slack/U123", "text": "…"}`, "")
 		return
 	}
-	kept, err := s.o.Memories.Add(r.Context(), in.Scope, in.Text, operator().Name)
+	kept, err := s.o.Memories.Add(r.Context(), in.Scope, in.Text, chat.Operator().Name)
 	if err != nil {
 		s.writeMemoryError(w, r, err)
 		return

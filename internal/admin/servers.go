@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"ravenbot/internal/audit"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/mcp"
-	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/measure"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/totals"
@@ -174,9 +174,32 @@ func (s *Server) deleteServer(w http.ResponseWriter, r *http.Request) {
 // controlServer returns the handler of start, stop or restart, which answer with the server as it is then.
 func (s *Server) controlServer(verb string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v, err := s.o.Servers.Control(r.PathValue("name"), verb)
+		v, err := s.control(r, verb)
 		s.writeServer(w, r, http.StatusOK, v, err)
 	}
+}
+
+// control starts, stops or restarts the server that a request names.
+func (s *Server) control(r *http.Request, verb string) (mcp.Status, error) {
+	v, err := s.o.Servers.Control(r.PathValue("name"), verb)
+	if err == nil {
+		done := map[string]string{"start": "started", "stop": "stopped", "restart": "restarted"}[verb]
+		s.record(r, "MCP server "+done, r.PathValue("name"))
+	}
+	return v, err
+}
+
+// approve approves the tools of the server that a request names.
+func (s *Server) approve(r *http.Request, seen string) ([]mcp.Change, error) {
+	list, err := s.o.Servers.Approve(r.Context(), r.PathValue("name"), seen)
+	changes := []audit.Change{}
+	for _, c := range list {
+		changes = append(changes, audit.Change{Field: c.Tool, Old: c.Kind + ", waiting", New: "approved"})
+	}
+	if err == nil {
+		s.record(r, "tools of MCP server approved", r.PathValue("name"), changes...)
+	}
+	return list, err
 }
 
 // approveServer approves the changed tools of a server and writes what changed. With If-Match it approves those alone
@@ -186,7 +209,7 @@ func (s *Server) approveServer(w http.ResponseWriter, r *http.Request) {
 	if seen == "*" { // whatever there is (RFC 9110, 13.1.1)
 		seen = ""
 	}
-	changes, err := s.o.Servers.Approve(r.Context(), r.PathValue("name"), seen)
+	changes, err := s.approve(r, seen)
 	if err != nil {
 		s.writeServerError(w, r, err)
 		return
@@ -254,7 +277,7 @@ func (s *Server) callServer(w http.ResponseWriter, r *http.Request) {
 
 // OperatorCallsAt returns the conversation that single calls of the operator belong to.
 func OperatorCallsAt() chat.Address {
-	return chat.Address{Platform: mcpserve.Platform, Workspace: "admin", Channel: "api"}
+	return chat.Address{Platform: chat.HostPlatform, Workspace: "admin", Channel: "api"}
 }
 
 // CallResult is the result of a tool, as the API shows it.
@@ -328,9 +351,9 @@ func (s *Server) controlServerOnPage(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch verb {
 	case "start", "stop", "restart":
-		_, err = s.o.Servers.Control(name, verb)
+		_, err = s.control(r, verb)
 	case "approve":
-		_, err = s.o.Servers.Approve(r.Context(), name, r.PostFormValue("seen"))
+		_, err = s.approve(r, r.PostFormValue("seen"))
 	case "remove":
 		err = s.o.Servers.Remove(r.Context(), name)
 	default:

@@ -131,6 +131,7 @@ func (s *Server) logoutAll(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.sessions.endAll(now)
+	s.record(r, "sessions ended", "web pages")
 	n, err := s.o.Tokens.RevokeAll(r.Context(), Owner)
 	if err != nil {
 		s.writeFailure(w, r, "the sessions are ended, but not all tokens were revoked", err)

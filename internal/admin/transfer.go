@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 
+	"ravenbot/internal/audit"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/transfer"
 )
@@ -81,6 +85,11 @@ func (s *Server) importRecords(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	result, err := s.o.Transfer.Import(r.Context(), r.Body, first)
+	added := []audit.Change{}
+	for _, kind := range slices.Sorted(maps.Keys(result.Added)) {
+		added = append(added, audit.Change{Field: kind, New: fmt.Sprintf("%d added", result.Added[kind])})
+	}
+	s.record(r, "records imported", "store", added...)
 	if err != nil {
 		s.writeFailure(w, r, "the records could not be imported to the end; importing them again adds the rest", err)
 		return

@@ -186,7 +186,8 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 		return err
 	}
 	p.sealed = seal.Store{Store: a.store, Box: p.box, Kinds: []string{mcp.CatalogKind}, Log: a.o.Log}
-	a.changes = audit.ChangeStore{Store: p.sealed, Log: a.audit}
+	a.changes = audit.ChangeStore{Store: p.sealed, Log: a.audit,
+		Mask: func(s string) string { return a.setup.Load().mask(s) }}
 	if a.grants, err = approval.LoadGrants(ctx, a.changes, a.o.Now); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"ravenbot/adapters/web"
 	"ravenbot/internal/admin"
+	"ravenbot/internal/audit"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/invoke"
@@ -21,6 +22,7 @@ import (
 	"ravenbot/internal/replica"
 	"ravenbot/internal/retention"
 	"ravenbot/internal/roster"
+	"ravenbot/internal/seal"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/signin"
 	"ravenbot/internal/store"
@@ -33,7 +35,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 	p.totals = totals.New(totals.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now, Counters: totals.Counters{
 		totals.Answers: a.agent.AnswerTotals, totals.ToolCalls: p.calls.Totals,
 		totals.DigestRuns: a.digests.RunTotals, totals.FeedReads: a.digests.FeedTotals}})
-	tokens, err := mcpserve.LoadTokens(ctx, a.store, a.o.Now)
+	tokens, err := mcpserve.LoadTokens(ctx, a.changes, a.o.Now)
 	if err != nil {
 		return err
 	}
@@ -71,7 +73,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Memories:      a.notes(),
 		History:       a.history,
 		Transfer: transfer.New(transfer.Options{
-			Store:        p.sealed,
+			Store:        imports{a.changes, p.sealed},
 			Reload:       func(ctx context.Context) error { return replica.Reload(ctx, p.shared...) },
 			IsConfigured: a.digests.IsConfigured,
 			Checks: map[string]transfer.Check{"server": a.catalog.CheckEntry, "digest": digest.CheckStored,
@@ -134,6 +136,21 @@ func (r rooms) Ask(ctx context.Context, room string, user chat.User, text string
 			return yield(admin.Event{Entry: e.Entry, Progress: e.Progress}, err)
 		})
 	}
+}
+
+// imports is the store of exports and imports. The notes of an import, of which there may be many, are counted in one entry
+// of the audit.
+type imports struct {
+	audit.ChangeStore
+	sealed seal.Store
+}
+
+func (i imports) SaveMemory(ctx context.Context, m store.Memory, limit int) (store.Memory, bool, error) {
+	return i.sealed.SaveMemory(ctx, m, limit)
+}
+
+func (i imports) Unreadable(ctx context.Context, kind string) ([]string, error) {
+	return i.sealed.Unreadable(ctx, kind)
 }
 
 // maskedCalls shows tool calls without secrets that the configuration names.

@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"ravenbot/internal/agent"
@@ -80,16 +82,30 @@ func (a *App) Reload(c *config.Config) error {
 	changed, waiting := c.ChangedKeys(old.config)
 	a.keepChanged.Send(changed)
 	a.o.Log.Info("configuration reloaded", "changed", strings.Join(changed, ","))
-	a.audit.Record(ctx, audit.Entry{
-		Who:    "operator",
-		From:   filepath.Base(c.Path),
-		Action: "configuration",
-		Target: strings.Join(changed, ","),
-	})
+	a.audit.Record(ctx, audit.Entry{Who: audit.Operator, From: filepath.Base(c.Path), Action: "configuration reloaded",
+		Target: strings.Join(changed, ","), Changes: configChanges(old.config, c, changed)})
 	if len(waiting) > 0 {
 		a.o.Log.Warn("some changes of the configuration need a restart", "keys", strings.Join(waiting, ","))
 	}
 	return nil
+}
+
+// configChanges returns what has changed between two configurations. Of a key of which only secrets have changed it
+// says that.
+func configChanges(was, now *config.Config, changed []string) []audit.Change {
+	before, err := json.Marshal(was)
+	after, err2 := json.Marshal(now)
+	if err = errors.Join(err, err2); err != nil {
+		return []audit.Change{{Field: "(not shown)", New: err.Error()}}
+	}
+	changes := audit.Diff(before, after)
+	for _, key := range changed {
+		isShown := func(c audit.Change) bool { return c.Field == key || strings.HasPrefix(c.Field, key+".") }
+		if !slices.ContainsFunc(changes, isShown) {
+			changes = append(changes, audit.Change{Field: key, Old: "***", New: "***"})
+		}
+	}
+	return changes
 }
 
 // apply puts a setup into effect. With an error a part of it may be in effect.

@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 	"internal/resident": {},
 	"internal/workers":  {},
 	"internal/budget":   append(behaviour(), "internal/config"),
-	"internal/audit":    vocabulary(),
+	"internal/audit":    append(vocabulary(), "internal/egress"),
 	"internal/elicit":   behaviour(),
 	"internal/hook":     append(vocabulary(), "internal/config", "internal/policy"),
 	"internal/settings": behaviour(),

@@ -10,6 +10,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,12 +49,14 @@ const ActionExport = "audit export"
 type Entry struct {
 	ID     string    `json:"id"`
 	Time   time.Time `json:"time"`
-	Who    string    `json:"who"`
-	From   string    `json:"from"`   // a network address, or a conversation
-	Action string    `json:"action"` // such as "POST /api/v1/agents", "approval approved", "configuration"
-	Target string    `json:"target"` // what was changed, where the action does not say so
-	Seq    uint64    `json:"seq"`    // counts up by one
-	Prev   string    `json:"prev"`   // Hash of the entry before; empty in the first
+	Who    string    `json:"who"`    // as Identity returns it
+	From   string    `json:"from"`   // a network address, a conversation, or the command line
+	Action string    `json:"action"` // such as "agent changed", "call approved", "configuration reloaded"
+	Target string    `json:"target"` // the name of what was changed
+	// Changes are the fields that have changed. Entries of earlier versions have none.
+	Changes []Change `json:"changes,omitzero"`
+	Seq     uint64   `json:"seq"`  // counts up by one
+	Prev    string   `json:"prev"` // Hash of the entry before; empty in the first
 	// Hash is the SHA-256, in hex, of the entry's JSON without it. Entries of before the chain have none.
 	Hash string `json:"hash,omitempty"`
 }
@@ -71,7 +74,8 @@ func (e Entry) logged() []any {
 
 // isSame reports whether another entry is of the same change.
 func (e Entry) isSame(o Entry) bool {
-	return o.Time.Equal(e.Time) && o.Who == e.Who && o.From == e.From && o.Action == e.Action && o.Target == e.Target
+	return o.Time.Equal(e.Time) && o.Who == e.Who && o.From == e.From && o.Action == e.Action && o.Target == e.Target &&
+		slices.Equal(o.Changes, e.Changes)
 }
 
 // link returns the entry's place in the chain.
@@ -200,11 +204,22 @@ func (l *Log) saveBase(ctx context.Context, base Link) error {
 	return nil
 }
 
-// Record stores an entry and sets its ID, Time and place in the chain. An entry that cannot be stored is logged and
+// complete returns an entry with the time, and with who makes changes in a context, from where, as far as it does not
+// say so itself.
+func (l *Log) complete(ctx context.Context, e Entry) Entry {
+	a, _ := findActor(ctx)
+	e.Time, e.Who, e.From = l.now().UTC(), cmp.Or(e.Who, a.who), cmp.Or(e.From, a.from)
+	if e.Changes == nil {
+		e.Changes = []Change{}
+	}
+	return e
+}
+
+// Record stores an entry and sets its ID, Time and place in the chain. Who and From may be left to the context. An entry that cannot be stored is logged and
 // tried again: what was changed is changed already, and whoever calls could only report the same. It waits for the
 // store, but not where the store has failed a moment ago.
 func (l *Log) Record(ctx context.Context, e Entry) {
-	e.Time = l.now().UTC()
+	e = l.complete(ctx, e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waiting) >= maxWaiting {

@@ -325,7 +325,7 @@ func TestVerifyExport_NamesTheFirstFault(t *testing.T) {
 	l := load(t, newStore())
 	record(t, l, 8)
 	var file bytes.Buffer
-	if err := l.Export(t.Context(), &file, audit.Entry{Who: "admin token"}); err != nil {
+	if err := l.Export(t.Context(), &file); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.SplitAfter(strings.TrimSpace(file.String())+"\n", "\n")
@@ -442,7 +442,7 @@ func TestVerify_OldEntriesDeletedByAnotherProcess(t *testing.T) {
 	}
 	// An export ends with itself, whatever others record.
 	var file bytes.Buffer
-	if err := b.Export(t.Context(), &file, audit.Entry{}); err != nil {
+	if err := b.Export(t.Context(), &file); err != nil {
 		t.Fatal(err)
 	}
 	// That it begins later is said, and how many came before.

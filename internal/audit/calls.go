@@ -10,7 +10,12 @@ import (
 
 // RecordDecision records who let a call be made, or refused it.
 func (l *Log) RecordDecision(ctx context.Context, a store.Approval) {
-	e := Entry{Who: cmp.Or(a.By, "nobody, in time"), Action: "approval " + string(a.Decision), Target: a.Tool}
+	e := Entry{Action: "call " + string(a.Decision), Target: a.Tool,
+		Changes: []Change{{Field: "decision", Old: "pending", New: string(a.Decision)}}}
+	// Without an actor its time was over, or whoever asked has ended the work.
+	if !hasActor(ctx) {
+		e.Who = cmp.Or(a.By, "nobody, in time")
+	}
 	if !a.Conversation.IsZero() {
 		e.From = a.Conversation.String()
 	}
@@ -26,7 +31,9 @@ func (l *Log) RecordCall(ctx context.Context, in tool.Intent, c store.ToolCall) 
 	if spec := in.Tool.Tool.Spec(); spec.Native && spec.Hints.Class() == "readOnly" {
 		return
 	}
-	e := Entry{Who: cmp.Or(c.User, in.Caller.Agent, "a caller without a name"), Action: "tool call", Target: c.Tool}
+	e := Entry{Who: Identity(in.Caller.Conversation, in.Caller.User), Action: "tool called", Target: c.Tool}
+	// What is written in arguments may be anybody's words.
+	e.Changes = diff(nil, c.Args, func(string) bool { return true })
 	switch {
 	case !in.Caller.Conversation.IsZero():
 		e.From = in.Caller.Conversation.String()

@@ -180,12 +180,11 @@ func readAtRest(ctx context.Context, store store.Items) ([]Entry, Link, error) {
 // Export records that it was made, and writes all entries with a hash as JSON lines, oldest first. The last one is the
 // export itself, by which a file that lost its end is known. It fails when the record cannot be stored, and then writes
 // nothing, or when w does.
-func (l *Log) Export(ctx context.Context, w io.Writer, by Entry) error {
+func (l *Log) Export(ctx context.Context, w io.Writer) error {
 	l.mu.Lock()
-	by.Action, by.Time = ActionExport, l.now().UTC()
 	err := l.storeWaiting(ctx)
 	if err == nil {
-		err = l.add(ctx, by)
+		err = l.add(ctx, l.complete(ctx, Entry{Action: ActionExport, Target: "audit"}))
 	}
 	// Under the same lock, so that the export is the last entry, by which VerifyExport knows the end.
 	list := slices.Clone(l.list)

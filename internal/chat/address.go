@@ -65,3 +65,6 @@ func (a Address) Base() Address {
 // TaskPlatform is the platform of the conversations in which agents carry out the tasks of
 // digests. No adapter has it: nobody can be asked there, and nothing can be posted.
 const TaskPlatform = "digest"
+
+// HostPlatform is the platform of the conversations in which other MCP hosts of the operator's call tools. No adapter has it.
+const HostPlatform = "mcp"

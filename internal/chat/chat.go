@@ -43,13 +43,18 @@ type User struct {
 	// Handle is the name of the account, which no two users of a platform share; empty: the
 	// platform does not tell it.
 	Handle string `json:"handle,omitempty"`
-	Admin  bool   `json:"admin,omitempty"` // may change the bot's settings for the workspace
+	// Global is true if the ID is the same in all workspaces of the platform.
+	Global bool `json:"global,omitempty"`
+	Admin  bool `json:"admin,omitempty"` // may change the bot's settings for the workspace
 	// Roles are the roles of the user in the workspace: ids, and names where they are known.
 	Roles []string `json:"roles,omitempty"`
 	// Operator is true for whoever is signed in with the admin token, such as in a web room.
 	// There is no account of a chat platform behind such a user.
 	Operator bool `json:"operator,omitempty"`
 }
+
+// Operator returns whoever is signed in with the admin token, or sits at the bot's machine.
+func Operator() User { return User{ID: "admin", Name: "operator", Admin: true, Operator: true} }
 
 // Change says what became of a message that came before.
 type Change string

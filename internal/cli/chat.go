@@ -44,7 +44,7 @@ func runChat(ctx context.Context, c *invocation) error {
 		ended <- a.Run(work)
 	}()
 	err = converse(work, c, func(ctx context.Context, text string, seen func(chat.ToolRun)) (chat.Draft, error) {
-		for e, err := range a.Ask(ctx, terminal.Room, chat.User{ID: "operator", Name: "operator", Admin: true}, text) {
+		for e, err := range a.Ask(ctx, terminal.Room, chat.Operator(), text) {
 			switch {
 			case err != nil:
 				return chat.Draft{}, err

@@ -105,24 +105,10 @@ func (a Args) Reveal() []string {
 
 // maskFlags masks the values of flags whose names suggest a secret.
 func (a Args) maskFlags() {
+	before := ""
 	for i, arg := range a {
-		flag, value, joined := strings.Cut(arg.display, "=")
-		switch secret := strings.HasPrefix(flag, "-") && secretName().MatchString(flag); {
-		// A reference is safe to show and more useful than ***.
-		case strings.Contains(arg.display, "${"):
-		case secret && joined && value != "":
-			a[i].display = flag + "=" + mask
-		case i > 0 && flagTakesSecret(a[i-1].value) && !strings.HasPrefix(arg.display, "-"):
-			a[i].display = mask
-		case strings.HasPrefix(strings.ToLower(arg.display), "authorization:"):
-			a[i].display = "Authorization: " + mask
-		}
+		a[i].display, before = egress.RedactArg(before, arg.display), arg.value
 	}
-}
-
-// flagTakesSecret reports whether the argument after a flag is likely to be a secret.
-func flagTakesSecret(flag string) bool {
-	return strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && secretName().MatchString(flag)
 }
 
 // Env is the environment of an MCP server, by variable name.

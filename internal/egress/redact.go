@@ -47,3 +47,24 @@ func RedactURL(s string) string {
 	}
 	return head + "?" + strings.Join(pairs, "&")
 }
+
+// RedactArg returns an argument of a command, behind another one, as it may be shown: without the value of a flag such as
+// --api-key. A reference such as ${TOKEN} is safe to show.
+func RedactArg(before, arg string) string {
+	flag, value, joined := strings.Cut(arg, "=")
+	switch {
+	case strings.Contains(arg, "${"):
+	case isSecretFlag(flag) && joined && value != "":
+		return flag + "=" + mask
+	case isSecretFlag(before) && !strings.Contains(before, "=") && !strings.HasPrefix(arg, "-"):
+		return mask
+	case strings.HasPrefix(strings.ToLower(arg), "authorization:"):
+		return "Authorization: " + mask
+	}
+	return arg
+}
+
+// isSecretFlag reports whether a flag is named like one that takes a secret.
+func isSecretFlag(flag string) bool {
+	return strings.HasPrefix(flag, "-") && secretName().MatchString(flag)
+}

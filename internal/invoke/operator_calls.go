@@ -48,8 +48,7 @@ func (o *OperatorCalls) Call(ctx context.Context, server, name string, args json
 		if spec := n.Tool.Spec(); spec.Native || spec.Server != server || spec.Name != name && n.Name != name {
 			continue
 		}
-		operator := chat.User{ID: "admin", Name: "operator", Admin: true, Operator: true}
-		in := tool.Intent{Tool: n, Args: args, Caller: tool.Caller{User: operator, Conversation: o.At}}
+		in := tool.Intent{Tool: n, Args: args, Caller: tool.Caller{User: chat.Operator(), Conversation: o.At}}
 		out, record := o.Calls.Call(ctx, in, o.Shown())
 		return out.Result, o.Calls.SaveCalls(ctx, []store.ToolCall{record})
 	}

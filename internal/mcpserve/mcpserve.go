@@ -32,10 +32,6 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// Platform is the platform of the conversations that calls belong to. Each token has one,
-// which no chat platform shows.
-const Platform = "mcp"
-
 // Discovery finds tools among many, as toolsearch.Finder does. Its methods are called concurrently.
 type Discovery interface {
 	Sync(all []tool.Named)
@@ -335,7 +331,7 @@ func (s *Server) makeCall(
 	progress *sdk.Meta,
 ) *sdk.CallToolResult {
 	in := tool.Intent{Tool: n, Args: args, Caller: tool.Caller{
-		Conversation: chat.Address{Platform: Platform, Workspace: g.owner, Channel: g.tokenName},
+		Conversation: chat.Address{Platform: chat.HostPlatform, Workspace: g.owner, Channel: g.tokenName},
 		User:         chat.User{ID: g.owner + "/" + g.tokenName, Name: g.tokenName},
 		// A server may be used where the patterns would match a tool of it without a name.
 		Servers: func(name string) bool { return s.mayUse(g, name, name) },

@@ -131,6 +131,18 @@ func (s Store) Items(ctx context.Context, kind string) (map[string]json.RawMessa
 	return items, nil
 }
 
+// Item returns an item in clear. It returns store.ErrNotFound for one that is not there, or cannot be decrypted.
+func (s Store) Item(ctx context.Context, kind, name string) (json.RawMessage, error) {
+	raw, err := s.Store.Item(ctx, kind, name)
+	if err != nil || !slices.Contains(s.Kinds, kind) {
+		return raw, err
+	}
+	if raw, _, err = s.open(kind, name, raw); err != nil {
+		return nil, store.ErrNotFound
+	}
+	return raw, nil
+}
+
 // open returns what an item holds in clear. isSealed is false for one that an earlier release stored in clear.
 func (s Store) open(kind, name string, raw json.RawMessage) (plain []byte, isSealed bool, err error) {
 	var kept sealedItem
