@@ -49,7 +49,7 @@ type ServerCalls interface {
 func withoutSchemas(v mcp.Status) mcp.Status {
 	tools := make([]mcp.ToolInfo, len(v.Tools))
 	for i, t := range v.Tools {
-		tools[i] = mcp.ToolInfo{Name: t.Name, Description: t.Description}
+		tools[i] = mcp.ToolInfo{Name: t.Name, Description: t.Description, Hint: t.Hint}
 	}
 	v.Tools = tools
 	return v

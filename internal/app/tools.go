@@ -63,17 +63,23 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	}
 	c := a.o.Config
 	host, err := mcp.NewHost(mcp.Options{
-		Servers:        mcp.ConfiguredServers(c),
-		Store:          mcp.StoredBlobs{Blobs: a.store},
-		StartAfter:     a.serversGo,
-		IsReserved:     tool.ReservedNames(pack, fixedNames()),
-		Schemas:        schema.New(),
-		Ask:            askPerson(p.questions),
-		Sample:         sampler.Sample,
-		Roots:          mcp.FileRoots(c),
-		SignIns:        p.signIn,
-		Watcher:        a.o.Watcher,
-		Protected:      mcp.Protection(c),
+		Servers:    mcp.ConfiguredServers(c),
+		Store:      mcp.StoredBlobs{Blobs: a.store},
+		StartAfter: a.serversGo,
+		IsReserved: tool.ReservedNames(pack, fixedNames()),
+		Schemas:    schema.New(),
+		Ask:        askPerson(p.questions),
+		Sample:     sampler.Sample,
+		Roots:      mcp.FileRoots(c),
+		SignIns:    p.signIn,
+		Watcher:    a.o.Watcher,
+		Protected:  mcp.Protection(c),
+		Guard: mcp.Guard(a.conf, func() (paths []string) {
+			for _, agent := range a.roster.List() {
+				paths = append(paths, slices.Concat(agent.Skills, agent.Knowledge)...)
+			}
+			return paths
+		}),
 		Version:        a.o.Version,
 		Log:            a.o.Log,
 		Now:            a.o.Now,

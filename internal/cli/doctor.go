@@ -57,7 +57,7 @@ func runDoctor(ctx context.Context, c *invocation) error {
 	defer cancel()
 	list := []finding{{Name: "configuration " + c.config, OK: true}}
 	list = append(list, diagnoseStore(ctx, cfg), diagnoseListen(ctx, cfg), diagnoseDaemon(ctx, cfg), c.diagnoseTimeZone(),
-		diagnoseProcess(), diagnoseIsolation(cfg))
+		diagnoseProcess(), diagnoseIsolation(cfg), diagnoseExposure(cfg))
 	for _, f := range provider.CheckAll(ctx, cfg) {
 		list = append(list, finding{
 			Name:  "model " + f.Model,
@@ -298,7 +298,9 @@ func diagnoseServers(ctx context.Context, cfg *config.Config) []finding {
 	list := []finding{}
 	if served, ok := loadServers(ctx, cfg); ok {
 		for _, s := range served {
-			list = append(list, diagnoseServer(s))
+			f := diagnoseServer(s)
+			f.Notes = append(f.Notes, noteAlwaysAllowed(cfg.MCPServers[s.Name].AlwaysAllow, s.Tools)...)
+			list = append(list, f)
 		}
 	} else {
 		list = probe(cfg.EnabledServers(), func(name string) finding {

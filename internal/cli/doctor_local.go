@@ -132,6 +132,7 @@ func diagnoseConfiguredServer(ctx context.Context, name string, s config.MCPServ
 	switch {
 	case err == nil:
 		f.OK, f.Name = true, fmt.Sprintf("%s, %d tools", f.Name, len(tools))
+		f.Notes = noteAlwaysAllowed(s.AlwaysAllow, tools)
 		return f
 	case s.Command == "" && strings.Contains(err.Error(), "401"):
 		// The running bot has, or gets, what it signs in with.

@@ -180,7 +180,7 @@ func (s *server) protocolEra() era {
 
 // connectStdio starts the program of a server and shakes hands with it. When that fails the program has ended.
 func (s *server) connectStdio(ctx context.Context, e era) (*connection, error) {
-	process, err := newStdio(s.c, s.logs, s.o.Watcher, s.o.Protected)
+	process, err := newStdio(s.c, s.logs, s.o.Watcher, s.o.Protected, s.readOnlyPaths)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -41,6 +43,140 @@ func Protection(c *config.Config) func() []string {
 		return nil
 	}
 	return func() []string { return protectedPaths(c) }
+}
+
+// guarded are the paths that isolation keeps from a server's process. They exist, and are absolute without symbolic links.
+type guarded struct {
+	hidden   []string // it cannot open them
+	readOnly []string // it cannot change them
+	writable []string // it can change them although they are in a folder of readOnly
+}
+
+// Guard returns what Options.Guard is by configuration: the bot's program and hooks, the skills and files that its agents
+// believe, as paths or patterns, and what other servers run and keep.
+func Guard(conf func() *config.Config, believed func() []string) func(c Config, others []Config) []string {
+	return func(c Config, others []Config) []string {
+		cfg := conf()
+		list := sharedCaches()
+		if own, err := os.Executable(); err == nil {
+			list = append(list, own)
+		}
+		for _, path := range believed() {
+			// New folders would match a pattern, too.
+			if i := strings.IndexAny(path, "*?["); i >= 0 {
+				path = filepath.Dir(path[:i] + "x")
+			}
+			list = append(list, path)
+		}
+		for _, h := range cfg.Tools.Hooks {
+			list = append(list, programFiles(h.Command.Reveal(), cfg.Dir)...)
+		}
+		own := append(programFiles(slices.Concat([]string{c.Command}, c.Args), c.Dir), c.Dir)
+		for _, o := range others {
+			files := programFiles(slices.Concat([]string{o.Command}, o.Args), o.Dir)
+			if o.Dir != cfg.Dir {
+				files = append(files, o.Dir)
+			}
+			for _, file := range files {
+				if !slices.ContainsFunc(own, func(mine string) bool { return isWithin(mine, file) }) {
+					list = append(list, file)
+				}
+			}
+		}
+		// In these folders servers work.
+		home, _ := os.UserHomeDir()
+		work := realPaths([]string{cfg.Dir, c.Dir, os.TempDir(), home})
+		return slices.DeleteFunc(realPaths(list), func(path string) bool {
+			return slices.ContainsFunc(work, func(folder string) bool { return isWithin(folder, path) })
+		})
+	}
+}
+
+// scripts are the ends of names of programs that load others from their folders.
+var scripts = []string{".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".sh"}
+
+// programFiles returns the files among the words of a command, from a folder: the program and what it is given to run, a script
+// with its folder.
+func programFiles(words []string, folder string) []string {
+	var list []string
+	for i, word := range words {
+		path := word
+		if i == 0 && !strings.ContainsRune(word, filepath.Separator) {
+			path, _ = exec.LookPath(word)
+		} else if !filepath.IsAbs(path) {
+			path = filepath.Join(folder, word)
+		}
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if list = append(list, path); slices.Contains(scripts, filepath.Ext(path)) {
+			list = append(list, filepath.Dir(path))
+		}
+	}
+	return list
+}
+
+// ExposedHooks returns the files of hooks that servers can change, or beside which they can put files.
+func ExposedHooks(c *config.Config) (list []string) {
+	isIsolated := c.MCP.Isolation != "off" && runtime.GOOS == "linux"
+	for _, h := range c.Tools.Hooks {
+		for _, path := range programFiles(h.Command.Reveal(), c.Dir) {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil { // nor can a server, or it is a folder
+				continue
+			}
+			_ = f.Close() // nothing was written
+			// Servers of root can make files in the folder of the configuration.
+			if !isIsolated || filepath.Dir(path) == c.Dir && os.Getuid() == 0 {
+				list = append(list, path)
+			}
+		}
+	}
+	return list
+}
+
+// sharedCaches returns the folders in which npx and uvx keep packages for all their callers. Servers get others.
+func sharedCaches() []string {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil
+	}
+	list := []string{serverCaches()}
+	for _, name := range []string{".npm", ".cache/uv", ".local/share/uv"} {
+		list = append(list, filepath.Join(home, name))
+	}
+	return list
+}
+
+// serverCaches returns the folder with a folder of each server in it; empty if the user has none for caches.
+func serverCaches() string {
+	folder, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(folder, "ravenbot", "servers")
+}
+
+// cacheVariables are the variables that tell npx and uvx where to keep packages, with folders in that of a server.
+var cacheVariables = map[string]string{"npm_config_cache": "npm", "UV_CACHE_DIR": "uv", "UV_PYTHON_INSTALL_DIR": "python"}
+
+// makeCache makes the folder in which a server keeps its packages, and returns it and the variables that name it; those of the
+// entry win.
+func makeCache(c Config) (folder string, env []string) {
+	if folder = serverCaches(); folder == "" {
+		return "", nil
+	}
+	folder = filepath.Join(folder, url.PathEscape(c.Name))
+	if os.MkdirAll(folder, 0o700) != nil {
+		return "", nil // programs then say what they cannot write
+	}
+	for name, sub := range cacheVariables {
+		if _, ok := c.Env[name]; !ok {
+			env = append(env, name+"="+filepath.Join(folder, sub))
+		}
+	}
+	return folder, env
 }
 
 // globLiteral returns a pattern of filepath.Glob that matches a path alone.
@@ -128,10 +264,26 @@ func TryIsolation(c *config.Config) []string {
 	}
 	notes := make(chan []string)
 	runOnOwnThread(func() {
-		enforced, _ := isolateThread(hiddenPaths(protected(), nil), false) // fails only without a network
+		enforced, _ := isolateThread(guarded{hidden: hiddenPaths(protected(), nil)}, false) // fails only without a network
 		notes <- enforced
 	})
 	return <-notes
+}
+
+// readOnlyPaths returns what its process must not change.
+func (s *server) readOnlyPaths() []string {
+	if s.o.Guard == nil {
+		return nil
+	}
+	var others []Config
+	s.h.mu.Lock()
+	for name, o := range s.h.servers {
+		if o.c.Command != "" && name != s.c.Name {
+			others = append(others, o.c)
+		}
+	}
+	s.h.mu.Unlock()
+	return s.o.Guard(s.c, others)
 }
 
 // isolationNotes returns what keeps a server from the bot and what does not, in words; s.mu is held. It is empty for

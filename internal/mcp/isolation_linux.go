@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -71,26 +72,27 @@ func accessOf(abi int) uint64 {
 //
 // An error is returned where withoutNetwork is wanted and cannot be enforced: an operator who asked for it relies on
 // it.
-func isolateThread(hidden []string, withoutNetwork bool) ([]string, error) {
+func isolateThread(g guarded, withoutNetwork bool) ([]string, error) {
 	// A namespace without any interface is the whole of it; Landlock knows TCP alone (Linux 6.7).
 	cut := withoutNetwork && syscall.Unshare(syscall.CLONE_NEWNET) == nil
-	covered := coverPaths(hidden)
-	allow, listable := []string{"/"}, []string(nil)
+	covered := coverPaths(g)
+	allow := allowed{all: []string{"/"}}
 	if !covered {
-		allow, listable = splitAround("/", hidden)
+		allow = allowAround(g)
 	}
 	dropCapabilities() // after the mounts, which need one of them
 	abi, err := landlock.LandlockGetABIVersion()
 	withoutTCP := withoutNetwork && !cut
 	if err == nil {
-		err = restrictThread(abi, allow, listable, withoutTCP)
+		err = restrictThread(abi, allow, withoutTCP)
 	}
-	return isolationOutcome{len(hidden), covered, abi, err, cut, withoutTCP}.notes()
+	return isolationOutcome{len(g.hidden), len(g.readOnly), covered, abi, err, cut, withoutTCP}.notes()
 }
 
 // isolationOutcome is what isolateThread could enforce.
 type isolationOutcome struct {
 	hidden    int   // files and folders that were to be hidden
+	readOnly  int   // those that were to be kept as they are
 	covered   bool  // they are covered by mounts
 	abi       int   // the version of Landlock's interface
 	landlock  error // why Landlock does not restrict the thread
@@ -118,6 +120,10 @@ func (o isolationOutcome) notes() ([]string, error) {
 		processes += ", nor signal them"
 	}
 	notes := []string{files, processes}
+	if o.readOnly > 0 && (o.covered || o.landlock == nil) {
+		notes = append(notes, fmt.Sprintf("cannot change what the bot and other servers run, nor skills and files that agents "+
+			"know (%d read-only)", o.readOnly))
+	}
 	switch {
 	case o.noNetwork:
 		notes = append(notes, "has no network")
@@ -127,11 +133,11 @@ func (o isolationOutcome) notes() ([]string, error) {
 	return notes, nil
 }
 
-// homeCaches are where npx and uvx keep packages in the home folder.
-var homeCaches = []string{".npm", ".cache", ".local/share"}
+// homeCaches are where programs keep what they have made in the home folder.
+var homeCaches = []string{".cache", ".local/share"}
 
 // makeHomeCaches makes the folders of homeCaches that are missing, before a server is isolated. Under Landlock a server
-// could not make them itself where the home folder holds credentials, and the first start of one with npx or uvx would
+// could not make them itself where the home folder holds credentials, and its first start could
 // fail.
 func makeHomeCaches() {
 	home, err := os.UserHomeDir()
@@ -172,9 +178,9 @@ func dropCapabilities() {
 	}
 }
 
-// coverPaths covers files with an empty one and folders with an empty folder, for this thread alone. It reports
-// whether it could.
-func coverPaths(hidden []string) bool {
+// coverPaths covers hidden files with an empty one and folders with an empty folder, and mounts others read-only, for this
+// thread alone. It reports whether it could.
+func coverPaths(g guarded) bool {
 	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
 		return false
 	}
@@ -182,7 +188,19 @@ func coverPaths(hidden []string) bool {
 	if syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "") != nil {
 		return false
 	}
-	for _, path := range hidden {
+	// A mount point cannot be renamed: a folder that holds a guarded path stays where it is. What is writable comes before the
+	// read-only folder that holds it, whose mount takes it along.
+	for _, path := range slices.Concat(foldersAbove(slices.Concat(g.hidden, g.readOnly)), g.writable) {
+		if !mountAgain(path, false) {
+			return false
+		}
+	}
+	for _, path := range g.readOnly {
+		if !mountAgain(path, true) {
+			return false
+		}
+	}
+	for _, path := range g.hidden {
 		info, err := os.Lstat(path)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
@@ -197,6 +215,63 @@ func coverPaths(hidden []string) bool {
 		}
 	}
 	return true
+}
+
+// mountAgain mounts a path on itself. It reports whether it could, or the path is gone.
+func mountAgain(path string, readOnly bool) bool {
+	var system syscall.Statfs_t
+	err := syscall.Statfs(path, &system)
+	if err == nil {
+		err = syscall.Mount(path, path, "", syscall.MS_BIND|syscall.MS_REC, "")
+	}
+	if err == nil && readOnly {
+		// A remount without these flags of the file system would take them away.
+		kept := uintptr(system.Flags) & (syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC)
+		err = syscall.Mount("none", path, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY|kept, "")
+	}
+	return err == nil || errors.Is(err, os.ErrNotExist)
+}
+
+// foldersAbove returns the folders that hold paths, the outer ones first, without the root.
+func foldersAbove(list []string) []string {
+	var folders []string
+	for _, path := range list {
+		for path = filepath.Dir(path); path != "/"; path = filepath.Dir(path) {
+			folders = append(folders, path)
+		}
+	}
+	slices.Sort(folders)
+	return slices.Compact(folders)
+}
+
+// allowed are the paths that Landlock allows.
+type allowed struct {
+	all  []string // with everything below them
+	read []string // the same, for reading and running
+	list []string // the folder's own names
+}
+
+// allowAround returns what may be allowed so that a process can neither open nor change what is guarded. What the bot itself
+// could not change needs no guard.
+func allowAround(g guarded) allowed {
+	g.readOnly = slices.DeleteFunc(slices.Clone(g.readOnly), func(path string) bool {
+		const write = 2 // W_OK
+		return syscall.Access(path, write) != nil && syscall.Access(filepath.Dir(path), write) != nil
+	})
+	a := allowed{}
+	a.all, a.list = splitAround("/", slices.Concat(g.hidden, g.readOnly))
+	for _, path := range g.readOnly {
+		switch {
+		case slices.ContainsFunc(g.hidden, func(h string) bool { return isWithin(path, h) }):
+		case slices.ContainsFunc(g.hidden, func(h string) bool { return isWithin(h, path) }):
+			read, list := splitAround(path, g.hidden)
+			a.read, a.list = append(a.read, read...), append(a.list, list...)
+		default:
+			a.read = append(a.read, path)
+		}
+	}
+	a.all = append(a.all, g.writable...)
+	return a
 }
 
 // splitAround returns what may be allowed with everything below it so that none of the hidden paths is: the entries of
@@ -228,7 +303,7 @@ func splitAround(folder string, hidden []string) (allow, listable []string) {
 }
 
 // restrictThread restricts the thread by Landlock.
-func restrictThread(abi int, allow, listable []string, withoutTCP bool) error {
+func restrictThread(abi int, allow allowed, withoutTCP bool) error {
 	access := accessOf(abi)
 	attr := landlock.RulesetAttr{HandledAccessFS: access}
 	if withoutTCP && abi >= networkABI {
@@ -242,14 +317,14 @@ func restrictThread(abi int, allow, listable []string, withoutTCP bool) error {
 		return fmt.Errorf("make a ruleset: %w", err)
 	}
 	defer syscall.Close(ruleset)
-	for _, path := range allow {
-		if err := allowPath(ruleset, path, access); err != nil {
-			return err
-		}
-	}
-	for _, path := range listable {
-		if err := allowPath(ruleset, path, landlock.AccessFSReadDir); err != nil {
-			return err
+	for _, rule := range []struct {
+		paths  []string
+		access uint64
+	}{{allow.all, access}, {allow.read, readFile | landlock.AccessFSReadDir}, {allow.list, landlock.AccessFSReadDir}} {
+		for _, path := range rule.paths {
+			if err := allowPath(ruleset, path, rule.access); err != nil {
+				return err
+			}
 		}
 	}
 	// The kernel demands this of everybody but root. It keeps servers from programs like sudo.

@@ -83,6 +83,7 @@ func TestStdio_Isolated_CannotOpenProtectedFiles(t *testing.T) {
 		&logBuffer{now: time.Now},
 		noWatcher{},
 		func() []string { return protected },
+		nil,
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +154,7 @@ func TestCoverPaths_LeavesOutWhatIsGone(t *testing.T) {
 	covered := make(chan bool)
 	var seen []byte
 	runOnOwnThread(func() {
-		ok := coverPaths([]string{secret + " is gone", secret})
+		ok := coverPaths(guarded{hidden: []string{secret + " is gone", secret}})
 		seen, _ = os.ReadFile(secret)
 		covered <- ok
 	})
@@ -172,8 +173,7 @@ func TestRestrictThread_HidesProtectedFiles(t *testing.T) {
 	}
 	ended := make(chan error)
 	runOnOwnThread(func() {
-		allow, listable := splitAround("/", hiddenPaths(protected, nil))
-		if err := restrictThread(abi, allow, listable, false); err != nil {
+		if err := restrictThread(abi, allowAround(guarded{hidden: hiddenPaths(protected, nil)}), false); err != nil {
 			ended <- err
 			return
 		}
@@ -227,7 +227,7 @@ func TestHiddenPaths_LeavesOutWhatIsAllowed(t *testing.T) {
 func startScript(t *testing.T, c Config, script string) (*stdioTransport, error) {
 	t.Helper()
 	c.Name, c.Command, c.Args = "script", "sh", []string{"-c", script}
-	s, err := newStdio(c, &logBuffer{now: time.Now}, noWatcher{}, func() []string { return nil })
+	s, err := newStdio(c, &logBuffer{now: time.Now}, noWatcher{}, func() []string { return nil }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +347,7 @@ func TestIsolateThread_WithoutRoot_SaysWhatIsMissing(t *testing.T) {
 	for _, withoutNetwork := range []bool{false, true} {
 		var notes []string
 		var err error
-		asNobody(t, func() { notes, err = isolateThread(hidden, withoutNetwork) })
+		asNobody(t, func() { notes, err = isolateThread(guarded{hidden: hidden}, withoutNetwork) })
 		if withoutNetwork && abi < networkABI {
 			if err == nil {
 				t.Errorf("a network that cannot be taken away is no error; notes %q", notes)
@@ -402,12 +402,12 @@ func TestIsolationOutcome_Notes(t *testing.T) {
 	}
 }
 
-// Where Landlock hides files in the home folder, npx and uvx find their folders there.
+// Where Landlock hides files in the home folder, programs find their folders there.
 func TestMakeHomeCaches(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	makeHomeCaches()
-	for _, name := range []string{".npm", ".cache", ".local/share"} {
+	for _, name := range homeCaches {
 		if info, err := os.Stat(filepath.Join(home, name)); err != nil || info.Mode() != os.ModeDir|0o700 {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
@@ -544,5 +544,79 @@ func TestStatus_Isolated_SaysWhatIsEnforced(t *testing.T) {
 	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, Protected: func() []string { return nil }})
 	if got := strings.Join(settled(t, h, "a").Isolation, "; "); !strings.Contains(got, "processes") {
 		t.Errorf("the status says %q", got)
+	}
+}
+
+// attackScript tries to change what the bot and another server run: to append, replace, rename, remove, rename the folder above,
+// and to put something beside.
+const attackScript = `
+for f in hook/guard.py skills/one/SKILL.md bin/ravenbot other/server.js caches/npm/pack.js; do
+  echo evil >> $f; echo evil > $f.new; mv -f $f.new $f; mv $f $f.old; rm -f $f; rm -f $f.new
+done
+mkdir -p skills/two && echo evil > skills/two/SKILL.md
+mv skills skills.old; mkdir skills; mv hook hook.old; mv ../ravens ../ravens.old
+umount skills; mount -o remount,bind,rw skills
+rm -rf bin other; cd /; mv "$HERE" "$HERE.old"; mkdir -p "$HERE"
+true
+`
+
+// A server can change neither what the bot runs and believes nor what other servers run, but its own cache and working folder.
+func TestIsolateThread_ReadOnlyPaths_CannotBeChanged(t *testing.T) {
+	needsLandlock(t)
+	for _, as := range []string{"root", "nobody"} {
+		t.Run(as, func(t *testing.T) {
+			if as == "root" && os.Getuid() != 0 {
+				t.Skip("only root may mount")
+			}
+			here, err := os.MkdirTemp("", "ravens") // t.TempDir is closed to others
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _, _ = os.RemoveAll(here), os.RemoveAll(here+".old") })
+			names := []string{"hook/guard.py", "skills/one/SKILL.md", "bin/ravenbot", "other/server.js", "caches/npm/pack.js"}
+			for _, name := range append(names, "caches/mine/x", "work/x") {
+				path := filepath.Join(here, name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte("good\n"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if out, err := exec.Command("chmod", "-R", "a+rwX", here).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			at := func(name string) string { return filepath.Join(here, name) }
+			g := guarded{readOnly: []string{at("hook/guard.py"), at("skills"), at("bin/ravenbot"), at("other"), at("caches")},
+				writable: []string{at("caches/mine")}}
+			attack := func() {
+				if _, err := isolateThread(g, false); err != nil {
+					t.Error(err)
+				}
+				c := exec.Command("sh", "-c", attackScript)
+				c.Dir, c.Env = here, append(os.Environ(), "HERE="+here)
+				_ = c.Run()
+				c = exec.Command("sh", "-c", "echo mine > caches/mine/x; echo mine > work/x; echo mine > caches/mine/new")
+				c.Dir = here
+				if out, err := c.CombinedOutput(); err != nil {
+					t.Errorf("its own files cannot be written: %v: %s", err, out)
+				}
+			}
+			if as == "nobody" {
+				asNobody(t, attack)
+			} else {
+				ended := make(chan bool)
+				runOnOwnThread(func() { defer close(ended); attack() })
+				<-ended
+			}
+			for _, name := range names {
+				if got, err := os.ReadFile(at(name)); string(got) != "good\n" {
+					t.Errorf("%s is %q now, %v", name, got, err)
+				}
+			}
+			if _, err := os.Stat(at("skills/two")); err == nil {
+				t.Error("a skill was added")
+			}
+		})
 	}
 }

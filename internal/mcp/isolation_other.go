@@ -8,7 +8,7 @@ import (
 )
 
 // isolateThread does nothing: what it needs exists on Linux alone. It returns an error where that is not enough.
-func isolateThread(_ []string, withoutNetwork bool) ([]string, error) {
+func isolateThread(_ guarded, withoutNetwork bool) ([]string, error) {
 	if withoutNetwork {
 		return nil, errors.New("its network is to be none, which can be enforced on Linux alone")
 	}

@@ -112,11 +112,64 @@ func TestIsWithin(t *testing.T) {
 // Without isolation nothing takes the network away: a server that must have none is not started.
 func TestNewStdio_NoNetworkWithoutIsolation_IsRefused(t *testing.T) {
 	c := Config{Name: "a", Command: os.Args[0], NoNetwork: true}
-	if _, err := newStdio(c, &logBuffer{}, noWatcher{}, nil); err == nil ||
+	if _, err := newStdio(c, &logBuffer{}, noWatcher{}, nil, nil); err == nil ||
 		!strings.Contains(err.Error(), "mcp.isolation auto") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := newStdio(c, &logBuffer{}, noWatcher{}, func() []string { return nil }); err != nil {
+	if _, err := newStdio(c, &logBuffer{}, noWatcher{}, func() []string { return nil }, nil); err != nil {
 		t.Errorf("with isolation: %v", err)
+	}
+}
+
+func TestGuard_NamesWhatTheBotAndOthersRun(t *testing.T) {
+	folder, home := t.TempDir(), t.TempDir()
+	t.Setenv("HOME", home)
+	c := &config.Config{Dir: folder}
+	t.Setenv("TMPDIR", filepath.Join(home, "tmp")) // or the whole test is in the folder for temporary files
+	for _, name := range []string{"hooks/guard.py", "guard.py", "skills/one/SKILL.md", "docs/handbook.md", "other/server.js", "shared.py",
+		"mine/server.py", "others/data.db", "files/a"} {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(name string) string { return filepath.Join(folder, name) }
+	c.Tools.Hooks = []config.Hook{{Command: config.Args{config.Mask("sh"), config.Mask("hooks/guard.py")}},
+		{Command: config.Args{config.Mask("sh"), config.Mask("guard.py")}}}
+	believed := func() []string { return []string{at("docs/handbook.md"), at("skills/*")} }
+	got := Guard(func() *config.Config { return c }, believed)(
+		Config{Command: "sh", Args: []string{"mine/server.py", "files", "shared.py"}, Dir: folder},
+		[]Config{{Command: "sh", Args: []string{"server.js", "--db", at("others/data.db")}, Dir: at("other")},
+			{Command: at("mine/server.py"), Args: []string{"shared.py"}, Dir: folder}},
+	)
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(realPaths([]string{own}), at("hooks/guard.py"), at("hooks"), at("guard.py"), at("skills"),
+		at("docs/handbook.md"), at("other/server.js"), at("other"), at("others/data.db")) {
+		if !slices.Contains(got, path) {
+			t.Errorf("%s is not guarded", path)
+		}
+	}
+	for _, path := range []string{folder, home, at("mine"), at("mine/server.py"), at("shared.py"), at("others"), at("files"), at("docs")} {
+		if slices.Contains(got, path) {
+			t.Errorf("%s is guarded", path)
+		}
+	}
+}
+
+// The packages of a server are in a folder of its own, and what its entry says wins.
+func TestMakeCache_IsOneForEachServer(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", "")
+	folder, env := makeCache(Config{Name: "a/b", Env: map[string]string{"UV_CACHE_DIR": "/x"}})
+	if want := filepath.Join(home, ".cache/ravenbot/servers/a%2Fb"); folder != want || len(env) != 2 ||
+		!slices.Contains(env, "npm_config_cache="+want+"/npm") {
+		t.Errorf("folder %s, variables %q", folder, env)
 	}
 }

@@ -137,6 +137,9 @@ type Options struct {
 	// Protected returns the paths that processes of servers must not open, such as the store, its
 	// keys and the configuration; it is called at each start of one. nil: servers are not isolated.
 	Protected func() []string
+	// Guard returns the paths that the process of a server must not change, next to other servers; it is called like Protected.
+	// nil: there are none.
+	Guard func(c Config, others []Config) []string
 
 	Watcher Watcher // nil: nobody is told of the processes of servers
 

@@ -111,7 +111,7 @@ func publishedAt(t *testing.T, mode string) string {
 	c := everything(mode)
 	c.Env["PORT"] = port
 	logs := &logBuffer{now: time.Now}
-	process, err := newStdio(c, logs, noWatcher{}, nil) // ended with all that npx starts
+	process, err := newStdio(c, logs, noWatcher{}, nil, nil) // ended with all that npx starts
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,6 +59,7 @@ type ToolInfo struct {
 	Schema      json.RawMessage `json:"inputSchema,omitempty"` // as the server wrote it
 	Output      json.RawMessage `json:"outputSchema,omitempty"`
 	Hints       tool.Hints      `json:"-"`
+	Hint        string          `json:"hint,omitempty"` // Class of Hints
 	State       ToolState       `json:"state,omitempty"`
 	Why         string          `json:"why,omitempty"`   // if it is not offered
 	Flags       []string        `json:"flags,omitempty"` // what is suspicious about it
@@ -141,6 +142,7 @@ func (s *server) toolInfos() []ToolInfo {
 			Schema:      j.toolSpec.Schema,
 			Output:      j.Output,
 			Hints:       j.hints(),
+			Hint:        j.hints().Class(),
 			State:       j.state,
 			Why:         j.why,
 			Flags:       j.flags,

@@ -31,7 +31,7 @@ type stdioTransport struct {
 	cmd     *exec.Cmd
 	logs    *logBuffer
 	watcher Watcher
-	hide    func() []string // what the process cannot open; nil: it is not isolated
+	guard   func() guarded // what is kept from the process; nil: it is not isolated
 
 	noNetwork bool
 	maxMemory int64 // bytes; 0: not limited
@@ -49,12 +49,13 @@ type stdioTransport struct {
 }
 
 // newStdio prepares the program of a server; Start runs it. watcher is told its process group, which has to end with the
-// bot, and protected returns folders that it must not see. It fails where the program is not found.
+// bot; protected returns folders that it must not see, and readOnly paths that it must not change. It fails where the program
+// is not found.
 func newStdio(
 	c Config,
 	logs *logBuffer,
 	watcher Watcher,
-	protected func() []string,
+	protected, readOnly func() []string,
 ) (*stdioTransport, error) {
 	env := buildEnvironment(c.Env)
 	path, err := findCommand(c.Command, c.Dir, env)
@@ -72,7 +73,15 @@ func newStdio(
 	s.noNetwork, s.maxMemory = c.NoNetwork, c.MaxMemory
 	switch {
 	case protected != nil:
-		s.hide = func() []string { return hiddenPaths(protected(), c.Allow) }
+		cache, more := makeCache(c)
+		s.cmd.Env = append(s.cmd.Env, more...)
+		s.guard = func() guarded {
+			g := guarded{hidden: hiddenPaths(protected(), c.Allow), writable: realPaths([]string{cache})}
+			if readOnly != nil {
+				g.readOnly = hiddenPaths(readOnly(), c.Allow)
+			}
+			return g
+		}
 	case c.NoNetwork:
 		return nil, errors.New("its network is to be none, which takes mcp.isolation auto")
 	}
@@ -205,9 +214,9 @@ func (s *stdioTransport) Start(context.Context) error {
 // thread of its own.
 func (s *stdioTransport) runProcess(started chan<- error) {
 	var err error
-	if s.hide != nil {
+	if s.guard != nil {
 		makeHomeCaches()
-		s.isolation, err = isolateThread(s.hide(), s.noNetwork)
+		s.isolation, err = isolateThread(s.guard(), s.noNetwork)
 	}
 	if err == nil {
 		err = s.cmd.Start()
@@ -217,7 +226,7 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 		return
 	}
 	defer close(s.exited)
-	if s.hide != nil {
+	if s.guard != nil {
 		s.isolation = append(s.isolation, limitProcess(s.cmd.Process.Pid))
 	}
 	if note := s.describeUsageLimits(); note != "" {
