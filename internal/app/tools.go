@@ -74,6 +74,7 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 		SignIns:    p.signIn,
 		Watcher:    a.o.Watcher,
 		Protected:  mcp.Protection(c),
+		OwnFolders: mcp.OwnFolders(c),
 		Guard: mcp.Guard(a.conf, func() (paths []string) {
 			for _, agent := range a.roster.List() {
 				paths = append(paths, slices.Concat(agent.Skills, agent.Knowledge)...)

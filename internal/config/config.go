@@ -406,8 +406,10 @@ type MCP struct {
 	// How long a known status is shown before it counts as old.
 	StatusTTL Duration `json:"statusTTL" default:"300s" min:"1s"`
 	// auto: processes of servers cannot open the bot's own files and the credentials in the home folder, as far as the
-	// system can enforce it; what is enforced is shown per server. off: they can open whatever the bot can.
-	Isolation string `json:"isolation" enum:"auto|off" default:"auto"`
+	// system can enforce it; what is enforced is shown per server. strict: they can also write only to their own cwd, cache, the
+	// folders among their arguments and allowPaths, and are not started where the system cannot enforce it. off: they can open
+	// whatever the bot can.
+	Isolation string `json:"isolation" enum:"auto|strict|off" default:"auto"`
 	// What becomes of servers that are added over the API or the page: hold: their tools wait until an administrator
 	// has approved them; trust: they are used at once.
 	NewServers string `json:"newServers" enum:"hold|trust" default:"hold"`

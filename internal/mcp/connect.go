@@ -184,6 +184,7 @@ func (s *server) connectStdio(ctx context.Context, e era) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	process.ownFolders = s.o.OwnFolders
 	conn := s.newConnection(process.rpcConn)
 	over := &wrappedTransport{Interface: process, conn: conn, era: e, version: s.c.Protocol}
 	discover := s.o.silence

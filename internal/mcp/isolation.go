@@ -50,6 +50,29 @@ type guarded struct {
 	hidden   []string // it cannot open them
 	readOnly []string // it cannot change them
 	writable []string // it can change them although they are in a folder of readOnly
+	isStrict bool     // it can change what is writable and nothing else
+}
+
+// OwnFolders returns what Options.OwnFolders is by configuration; nil unless mcp.isolation is strict.
+func OwnFolders(conf *config.Config) func(c Config) []string {
+	if conf.MCP.Isolation != "strict" {
+		return nil
+	}
+	return func(c Config) []string {
+		list := slices.Concat([]string{"/dev", "/proc"}, c.Allow)
+		if c.Dir != conf.Dir { // where all servers without a cwd work
+			list = append(list, c.Dir)
+		}
+		for _, arg := range c.Args {
+			if !filepath.IsAbs(arg) {
+				arg = filepath.Join(c.Dir, arg)
+			}
+			if info, err := os.Stat(arg); err == nil && info.IsDir() && !isWithin(conf.Dir, arg) {
+				list = append(list, arg)
+			}
+		}
+		return list
+	}
 }
 
 // Guard returns what Options.Guard is by configuration: the bot's program and hooks, the skills and files that its agents

@@ -80,13 +80,23 @@ func isolateThread(g guarded, withoutNetwork bool) ([]string, error) {
 	if !covered {
 		allow = allowAround(g)
 	}
+	if g.isStrict {
+		allow = allowed{g.writable, append(allow.all, allow.read...), allow.list}
+	}
 	dropCapabilities() // after the mounts, which need one of them
 	abi, err := landlock.LandlockGetABIVersion()
 	withoutTCP := withoutNetwork && !cut
 	if err == nil {
 		err = restrictThread(abi, allow, withoutTCP)
 	}
-	return isolationOutcome{len(g.hidden), len(g.readOnly), covered, abi, err, cut, withoutTCP}.notes()
+	if g.isStrict && err != nil {
+		return nil, fmt.Errorf("mcp.isolation is strict, which takes a kernel with Landlock: %w", err)
+	}
+	notes, err := isolationOutcome{len(g.hidden), len(g.readOnly), covered, abi, err, cut, withoutTCP}.notes()
+	if g.isStrict {
+		notes = append(notes, "can write to its own folders alone")
+	}
+	return notes, err
 }
 
 // isolationOutcome is what isolateThread could enforce.

@@ -14,6 +14,7 @@ import (
 
 	landlock "github.com/landlock-lsm/go-landlock/landlock/syscall"
 
+	"ravenbot/internal/config"
 	"ravenbot/internal/text"
 )
 
@@ -618,5 +619,50 @@ func TestIsolateThread_ReadOnlyPaths_CannotBeChanged(t *testing.T) {
 				t.Error("a skill was added")
 			}
 		})
+	}
+}
+
+// With strict isolation a server writes to its own folders alone, and reads what is not hidden.
+func TestStdio_Strict_WritesToOwnFoldersAlone(t *testing.T) {
+	needsLandlock(t)
+	t.Setenv("HOME", t.TempDir())
+	folder := t.TempDir()
+	for _, name := range []string{"mine", "files", "others"} {
+		if err := os.Mkdir(filepath.Join(folder, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := Config{Name: "strict", Command: "sh", Dir: filepath.Join(folder, "mine"), Args: []string{"-c",
+		"echo x > here; echo x > ../files/x; echo x > ../others/x; echo x > ../x; echo x > $npm_config_cache.x; mktemp; cat /etc/passwd > read",
+		filepath.Join(folder, "files")}}
+	own := OwnFolders(&config.Config{Dir: folder, MCP: config.MCP{Isolation: "strict"}})
+	s, err := newStdio(c, &logBuffer{now: time.Now}, noWatcher{}, func() []string { return nil }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ownFolders = own
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-s.exited
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	cache, _ := makeCache(c)
+	for path, want := range map[string]bool{"mine/here": true, "files/x": true, "others/x": false, "x": false, "mine/read": true,
+		filepath.Join(cache, "npm.x"): true} {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(folder, path)
+		}
+		if info, err := os.Stat(path); (err == nil && info.Size() > 0) != want {
+			t.Errorf("%s written: %t, %v", path, !want, err)
+		}
+	}
+	if made, _ := filepath.Glob(filepath.Join(cache, "tmp", "*")); len(made) != 1 ||
+		!slices.Contains(s.isolation, "can write to its own folders alone") {
+		t.Errorf("temporary files %v; what is enforced: %q", made, s.isolation)
+	}
+	if OwnFolders(&config.Config{}) != nil {
+		t.Error("other isolation limits writing, too")
 	}
 }

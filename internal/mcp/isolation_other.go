@@ -8,7 +8,10 @@ import (
 )
 
 // isolateThread does nothing: what it needs exists on Linux alone. It returns an error where that is not enough.
-func isolateThread(_ guarded, withoutNetwork bool) ([]string, error) {
+func isolateThread(g guarded, withoutNetwork bool) ([]string, error) {
+	if g.isStrict {
+		return nil, errors.New("mcp.isolation is strict, which can be enforced on Linux alone")
+	}
 	if withoutNetwork {
 		return nil, errors.New("its network is to be none, which can be enforced on Linux alone")
 	}

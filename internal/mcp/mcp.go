@@ -140,6 +140,9 @@ type Options struct {
 	// Guard returns the paths that the process of a server must not change, next to other servers; it is called like Protected.
 	// nil: there are none.
 	Guard func(c Config, others []Config) []string
+	// OwnFolders returns the only paths that the process of a server can write to, next to its cache. A server is not started
+	// where that cannot be enforced. nil: it can write wherever it is not kept from it.
+	OwnFolders func(c Config) []string
 
 	Watcher Watcher // nil: nobody is told of the processes of servers
 

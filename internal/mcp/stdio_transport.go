@@ -33,6 +33,9 @@ type stdioTransport struct {
 	watcher Watcher
 	guard   func() guarded // what is kept from the process; nil: it is not isolated
 
+	// ownFolders is Options.OwnFolders.
+	ownFolders func(c Config) []string
+
 	noNetwork bool
 	maxMemory int64 // bytes; 0: not limited
 
@@ -79,6 +82,12 @@ func newStdio(
 			g := guarded{hidden: hiddenPaths(protected(), c.Allow), writable: realPaths([]string{cache})}
 			if readOnly != nil {
 				g.readOnly = hiddenPaths(readOnly(), c.Allow)
+			}
+			if s.ownFolders != nil {
+				g.isStrict, g.writable = true, append(g.writable, realPaths(s.ownFolders(c))...)
+				temporary := filepath.Join(cache, "tmp")
+				_ = os.Mkdir(temporary, 0o700) // it is there, or the program says what it cannot write
+				s.cmd.Env = append(s.cmd.Env, "TMPDIR="+temporary)
 			}
 			return g
 		}
