@@ -67,7 +67,7 @@ func TestStatusJSON(t *testing.T) {
 	}
 	of := func(name string) any {
 		return map[string]any{"name": name, "description": "does " + name, "inputSchema": map[string]any{"type": "object"},
-			"state": "offered"}
+			"state": "offered", "hint": "unknown"}
 	}
 	want := map[string]map[string]any{
 		"off":   {"state": "disabled", "error": "", "tools": []any{}, "source": "config"},
