@@ -29,6 +29,10 @@ type Options struct {
 	Totals interface {
 		Prune(ctx context.Context) error
 	}
+	// Vectors are those of texts, which are deleted after the texts; nil: none are kept.
+	Vectors interface {
+		Prune(ctx context.Context) error
+	}
 	// Changed has the store pruned at once: the retention is another one.
 	Changed Signal
 	Log     *slog.Logger
@@ -116,5 +120,10 @@ func prune(ctx context.Context, o Options) {
 	}
 	if err != nil && ctx.Err() == nil {
 		o.Log.Error("failed to delete all old records; retrying later", "error", err, "next", every)
+	}
+	if o.Vectors != nil {
+		if err := o.Vectors.Prune(ctx); err != nil && ctx.Err() == nil {
+			o.Log.Error("vectors of deleted texts not deleted, trying again later", "error", err, "next", every)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"ravenbot/internal/seal"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
+	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/records"
 )
@@ -26,6 +27,9 @@ type Storage struct {
 	// ID names a store that several daemons use, of all that there are; "" where that cannot be told.
 	ID string
 }
+
+// DB returns the store below the records, for collections that other packages own.
+func (s *Storage) DB() kv.DB { return s.Engine.(kv.DB) }
 
 // Status returns what /api/v1/status answers of the store.
 func (s *Storage) Status() any {

@@ -15,6 +15,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/meaning"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/store/kv"
@@ -81,6 +82,11 @@ func TestRun_ThereAndBack_ChangesNoByte(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	from := openBolt(t, filepath.Join(dir, "from.db"))
 	storetest.Fill(t, from, day)
+	if err := from.Update(ctx, kv.Write{}, func(tx kv.Tx) error {
+		return meaning.Vectors.Put(tx, "notes/user/web/a", "\x00\xff\x80", []byte{1, 0, 255})
+	}); err != nil {
+		t.Fatal(err)
+	}
 	before := list(t, from)
 	kinds := map[string]bool{}
 	for _, r := range before {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/meaning"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 )
@@ -33,6 +34,7 @@ func Specs() []*kv.Spec {
 		feeds.Spec, seenItems.Spec, runs.Spec, subscriptions.Spec,
 		entries.Spec, entryIDs.Spec, roomFiles.Spec, fileData.Spec,
 		memories.Spec, usage.Spec, settings.Spec, blobs.Spec, items.Spec,
+		meaning.Vectors.Spec,
 	}
 }
 
