@@ -32,6 +32,16 @@ func CountWords(text string, limit int) int {
 	return n
 }
 
+// IsPolite reports whether a text has common and polite words only, such as thanks.
+func IsPolite(text string) bool {
+	for w := range Words(text) {
+		if !isCommon(w) && !polite[w] {
+			return false
+		}
+	}
+	return true
+}
+
 // wordSet returns the words of a text as a set.
 func wordSet(words string) map[string]bool {
 	m := map[string]bool{}

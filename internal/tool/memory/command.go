@@ -55,7 +55,7 @@ func (p *Pack) carryOut(ctx context.Context, m chat.Message, of scope, words []s
 	case verb == "" || verb == "list" && len(rest) < 2:
 		d.Text, err = p.list(ctx, m, of, rest)
 	case verb == "search" && len(rest) > 0:
-		d.Text, err = p.find(ctx, of, strings.Join(rest, " "))
+		d.Text, err = p.listFound(ctx, of, strings.Join(rest, " "))
 	case verb == "edit" && len(rest) > 1:
 		d.Text, err = p.edit(ctx, m, of, rest[0], strings.Join(rest[1:], " "))
 	case verb == "export" && len(rest) == 0:
@@ -145,13 +145,13 @@ func listLine(n hit) string {
 	return fmt.Sprintf("\n- `%d` (%s%s): %s", n.N, formatDay(n.At), from, n.Text)
 }
 
-// find returns the notes of a scope that fit a query, the best first.
-func (p *Pack) find(ctx context.Context, of scope, query string) (string, error) {
+// listFound returns a list of the notes of a scope that fit a query, the best first.
+func (p *Pack) listFound(ctx context.Context, of scope, query string) (string, error) {
 	notes, err := p.notes(ctx, of)
 	if err != nil {
 		return "", err
 	}
-	found := rank(notes, query)
+	found := p.find(ctx, notes, query)
 	if len(found) == 0 {
 		return fmt.Sprintf("Of %s I remember nothing that fits these words.", of.whom), nil
 	}
@@ -212,7 +212,7 @@ func (p *Pack) remove(ctx context.Context, of scope, which string) (string, erro
 	if strings.EqualFold(which, "all") {
 		list, err := p.o.Store.Memories(ctx, of.key)
 		if err == nil {
-			err = p.o.Store.DeleteMemories(ctx, of.key)
+			err = p.forget(ctx, of, p.o.Store.DeleteMemories(ctx, of.key))
 		}
 		return fmt.Sprintf("Removed: all %d that I remembered of %s.", len(list), of.whom), err
 	}
@@ -220,7 +220,7 @@ func (p *Pack) remove(ctx context.Context, of scope, which string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	err = p.o.Store.DeleteMemory(ctx, of.key, n)
+	err = p.forget(ctx, of, p.o.Store.DeleteMemory(ctx, of.key, n))
 	if errors.Is(err, store.ErrNotFound) {
 		return "", noSuchNote(of, n)
 	}

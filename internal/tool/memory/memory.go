@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/meaning"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
@@ -45,13 +46,19 @@ type Options struct {
 	Log   *slog.Logger
 	// Manages reports whether the author of a message may delete notes of its channel.
 	Manages func(chat.Message) bool
+	// Meaning finds notes by their meaning, too; nil: by their words alone.
+	Meaning *meaning.Index
 }
 
 // Pack provides the tools and the command. It is safe for concurrent use.
 type Pack struct{ o Options }
 
 // New returns a Pack.
-func New(o Options) *Pack { return &Pack{o} }
+func New(o Options) *Pack {
+	p := &Pack{o}
+	o.Meaning.Own(meaningKind, p.texts)
+	return p
+}
 
 const (
 	maxNotes     = 200 // notes of a scope
@@ -245,7 +252,7 @@ func (p *Pack) search(ctx context.Context, c tool.Caller, in args) (tool.Result,
 	}
 	slices.SortStableFunc(notes, func(a, b hit) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.N, a.N)) })
 	if strings.TrimSpace(in.Query) != "" {
-		notes = rank(notes, in.Query)
+		notes = p.find(ctx, notes, in.Query)
 	}
 	res := tool.Text(describe(notes, c.User.ID == ""))
 	for _, n := range notes[:min(len(notes), maxHits)] {

@@ -62,7 +62,8 @@ func (p *Pack) replace(
 		}
 	}
 	changed := store.Memory{Scope: of.key, N: n, Text: note, By: by, User: user, At: p.o.Now(), Origin: from}
-	return p.o.Store.ReplaceMemory(ctx, changed)
+	before, kept, err = p.o.Store.ReplaceMemory(ctx, changed)
+	return before, kept, p.forget(ctx, of, err)
 }
 
 // List returns the notes of a scope, which is user:PLATFORM/ID or channel:ADDRESS: the newest first or, with a query,
@@ -74,7 +75,7 @@ func (p *Pack) List(ctx context.Context, scope, query string) ([]store.Memory, e
 	}
 	notes, err := p.notes(ctx, of)
 	if strings.TrimSpace(query) != "" {
-		notes = rank(notes, query)
+		notes = p.find(ctx, notes, query)
 	}
 	list := make([]store.Memory, len(notes))
 	for i, n := range notes {
@@ -108,5 +109,5 @@ func (p *Pack) Remove(ctx context.Context, scope string, n uint64) error {
 	if err != nil {
 		return err
 	}
-	return p.o.Store.DeleteMemory(ctx, of.key, n)
+	return p.forget(ctx, of, p.o.Store.DeleteMemory(ctx, of.key, n))
 }

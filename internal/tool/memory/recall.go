@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/meaning"
 	"ravenbot/internal/origin"
+	"ravenbot/internal/search"
 	"ravenbot/internal/text"
 )
 
@@ -46,7 +48,7 @@ func (p *Pack) Recall(ctx context.Context, m chat.Message, question string) (not
 	}
 	var b strings.Builder
 	shown := 0
-	for _, n := range chooseNotes(own, here, question) {
+	for _, n := range chooseNotes(own, here, p.relevant(ctx, slices.Concat(own, here), question)) {
 		line := fmt.Sprintf("- %s: %s\n", describeNote(n), text.Shorten(n.Text, maxRecalledChars))
 		// No break where one does not fit: a shorter note behind it may.
 		if shown < maxRecalled && b.Len()+len(line) <= maxRecallBytes {
@@ -71,22 +73,31 @@ func (p *Pack) notes(ctx context.Context, of scope) ([]hit, error) {
 	return notes, nil
 }
 
-// chooseNotes returns the notes that are worth telling with a question, the most important first.
-func chooseNotes(own, here []hit, question string) []hit {
-	if len(own)+len(here) == 0 {
-		return nil
+// relevant returns the notes that have to do with a question, the best first.
+func (p *Pack) relevant(ctx context.Context, notes []hit, question string) []hit {
+	ranked := rank(notes, question)
+	ranked = ranked[:min(len(ranked), maxRelevant)]
+	if len(ranked) > 0 {
+		least := max(minEvidence, minEvidenceShare*ranked[0].evidence)
+		ranked = slices.DeleteFunc(ranked, func(n hit) bool { return n.evidence < least })
 	}
+	if search.IsPolite(question) {
+		return ranked
+	}
+	return p.fuse(ctx, ranked, notes, question, meaning.Striking)
+}
+
+// chooseNotes returns the notes that are worth telling with a question, the most important first. relevant are those
+// that have to do with it.
+func chooseNotes(own, here, relevant []hit) []hit {
 	var list []hit
 	add := func(n hit) {
 		if !slices.ContainsFunc(list, func(m hit) bool { return m.of.key == n.of.key && m.N == n.N }) {
 			list = append(list, n)
 		}
 	}
-	ranked := rank(slices.Concat(own, here), question)
-	for _, n := range ranked[:min(len(ranked), maxRelevant)] {
-		if n.evidence >= max(minEvidence, minEvidenceShare*ranked[0].evidence) {
-			add(n)
-		}
+	for _, n := range relevant[:min(len(relevant), maxRelevant)] {
+		add(n)
 	}
 	preferences := slices.Collect(func(yield func(hit) bool) {
 		for _, n := range own {
