@@ -23,6 +23,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/meaning"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 )
@@ -49,8 +50,10 @@ type Options struct {
 	// IsOver reports whether a message is over the retention of its conversation, and not to be found any more; nil:
 	// none is.
 	IsOver func(chat.Address, time.Time) bool
-	Log    *slog.Logger
-	Now    func() time.Time
+	// Meaning finds messages by their meaning, too; nil: by their words alone.
+	Meaning *meaning.Index
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // Limits of what is held in memory.
@@ -77,7 +80,11 @@ type lockedPlace struct {
 }
 
 // New returns a Service.
-func New(o Options) *Service { return &Service{o: o, places: map[chat.Address]*lockedPlace{}} }
+func New(o Options) *Service {
+	s := &Service{o: o, places: map[chat.Address]*lockedPlace{}}
+	o.Meaning.Own(meaningKind, s.texts)
+	return s
+}
 
 // Query is what is searched for.
 type Query struct {
@@ -97,6 +104,7 @@ func (s *Service) Search(ctx context.Context, q Query) ([]Message, error) {
 	if strings.TrimSpace(q.Text) == "" || q.Limit < 1 {
 		return nil, nil
 	}
+	asked := s.o.Meaning.Query(ctx, q.Text) // without the lock: others search meanwhile
 	p := s.place(q.In.Base())
 	p.Lock()
 	defer p.Unlock()
@@ -108,11 +116,11 @@ func (s *Service) Search(ctx context.Context, q Query) ([]Message, error) {
 	_ = s.readPlatform(ctx, p.place, q.In) // what is stored is searched anyway
 	p.commit()
 	p.used = s.o.Now()
-	found := p.rank(parseQuestion(q.Text, p.authors(), s.o.Now()), q.Limit, func(m Message) bool {
+	found := p.find(asked, parseQuestion(q.Text, p.authors(), s.o.Now()), q.Limit, func(m Message) bool {
 		if in, ok := p.inThread(m); ok && q.covers(in) {
 			return false // it is found in its thread
 		}
-		return q.covers(m) && (s.o.IsOver == nil || !s.o.IsOver(m.Conversation, m.At))
+		return q.covers(m) && !s.isOver(m)
 	})
 	list := make([]Message, len(found))
 	for i, n := range found {
@@ -120,6 +128,10 @@ func (s *Service) Search(ctx context.Context, q Query) ([]Message, error) {
 		list[i].Link = cmp.Or(list[i].Link, s.link(list[i]))
 	}
 	return list, nil
+}
+
+func (s *Service) isOver(m Message) bool {
+	return s.o.IsOver != nil && s.o.IsOver(m.Conversation, m.At)
 }
 
 // covers reports whether a message may be found.
@@ -192,19 +204,53 @@ func (s *Service) dropUnused(searched chat.Address) {
 func (s *Service) Purge(ctx context.Context, subject string) error {
 	platform, id, _ := strings.Cut(subject, "/")
 	s.mu.Lock()
-	var places []*lockedPlace
+	places := map[chat.Address]*lockedPlace{}
 	for at, p := range s.places {
 		if at.Platform == platform {
-			places = append(places, p)
+			places[at] = p
 		}
 	}
 	s.mu.Unlock()
 	// Without s.mu: a place is locked for seconds while its platform is read, and no other could be searched then.
-	for _, p := range places {
+	var changed []string
+	for at, p := range places {
 		p.Lock()
-		p.dropMessage(id)
+		if p.dropMessage(id) {
+			changed = append(changed, meaningGroup(at))
+		}
 		p.commit()
 		p.Unlock()
 	}
-	return s.o.Store.DeleteMessage(ctx, platform, id)
+	err := s.o.Store.DeleteMessage(ctx, platform, id)
+	for _, group := range changed {
+		s.o.Meaning.Forget(ctx, group)
+	}
+	return err
+}
+
+// texts returns what was said in a channel by its name, as far as it may still be found.
+func (s *Service) texts(ctx context.Context, channel string) ([]string, error) {
+	at, err := chat.ParseAddress(channel)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	p := s.places[at]
+	s.mu.Unlock()
+	if p == nil { // it is not searched now, so its index is not kept
+		p = &lockedPlace{place: newPlace()}
+	}
+	p.Lock()
+	defer p.Unlock()
+	if err := s.refresh(ctx, p.place, at); err != nil {
+		p.place = newPlace() // as in Search
+		return nil, err
+	}
+	var list []string
+	for _, e := range p.known {
+		if !s.isOver(e.Message) {
+			list = append(list, e.Text)
+		}
+	}
+	return list, nil
 }

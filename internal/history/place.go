@@ -114,16 +114,18 @@ func (p *place) dropFrom(source, k string) {
 	}
 }
 
-// dropMessage removes a message and the answer to it, whatever their sources.
-func (p *place) dropMessage(id string) {
+// dropMessage removes a message and the answer to it, whatever their sources. It returns false if there is none.
+func (p *place) dropMessage(id string) (found bool) {
 	for k, e := range p.known {
 		if e.ID == id || e.ID == id+AnswerSuffix {
 			for _, keys := range p.sources {
 				delete(keys, k)
 			}
 			p.forget(k)
+			found = true
 		}
 	}
+	return found
 }
 
 // forget takes out a message that no source has any more; commit takes it out of the index.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"ravenbot/internal/chat"
+	"ravenbot/internal/meaning"
 	"ravenbot/internal/search"
 )
 
@@ -78,15 +80,42 @@ func (c corpus) rank(q question, k int, keep func(Message) bool) []int {
 	return list
 }
 
+// Of the index by meaning.
+const (
+	meaningKind = "history" // of its groups, one for each channel
+	maxFused    = 50        // messages that are found by their words
+)
+
+func meaningGroup(channel chat.Address) string { return meaningKind + "/" + channel.String() }
+
+// find is rank by words and meaning. Without a question with a vector it is rank.
+func (c corpus) find(asked *meaning.Query, q question, k int, keep func(Message) bool) []int {
+	if asked == nil || len(c.messages) == 0 {
+		return c.rank(q, k, keep)
+	}
+	group := meaningGroup(c.messages[0].Conversation.Base())
+	var docs []meaning.Doc[int]
+	for n, m := range c.messages {
+		if q.asksFor(m) && keep(m) {
+			docs = append(docs, meaning.Doc[int]{Key: n, Group: group, Text: m.Text})
+		}
+	}
+	found := meaning.Fuse(asked, c.rank(q, max(k, maxFused), keep), docs, meaning.Near)
+	return found[:min(k, len(found))]
+}
+
 // addAskedFor adds the messages of the speakers and time that a question asks for, whatever their words.
 func (c corpus) addAskedFor(evidence map[int]float64, q question, keep func(Message) bool) {
 	for n, m := range c.messages {
-		bySayer := len(q.sayers) == 0 || slices.Contains(q.sayers, m.Author)
-		inTime := q.from.IsZero() || q.isIn(m.At)
-		if bySayer && inTime && keep(m) {
+		if q.asksFor(m) && keep(m) {
 			evidence[n] = max(evidence[n], baseEvidence)
 		}
 	}
+}
+
+// asksFor reports whether a message is of the speakers and the time that a question asks for; without any, all are.
+func (q question) asksFor(m Message) bool {
+	return (len(q.sayers) == 0 || slices.Contains(q.sayers, m.Author)) && (q.from.IsZero() || q.isIn(m.At))
 }
 
 // spread gives the messages around one a part of its evidence.
