@@ -374,7 +374,11 @@ func (r *Repository) Delete(ctx context.Context, agent, name string) error {
 			return err
 		}
 	}
-	return os.Remove(filepath.Join(r.folder(agent), name))
+	err := os.Remove(filepath.Join(r.folder(agent), name))
+	if err == nil {
+		r.o.Meaning.Forget(ctx, meaningKind+"/"+agent)
+	}
+	return err
 }
 
 // DeleteAll removes all files that were uploaded for an agent.
@@ -392,5 +396,9 @@ func (r *Repository) DeleteAll(ctx context.Context, agent string) error {
 	r.mu.Lock()
 	delete(r.collections, agent)
 	r.mu.Unlock()
-	return os.RemoveAll(r.folder(agent))
+	err := os.RemoveAll(r.folder(agent))
+	if err == nil {
+		r.o.Meaning.Forget(ctx, meaningKind+"/"+agent)
+	}
+	return err
 }

@@ -18,6 +18,7 @@ import (
 	"sync"
 
 	"ravenbot/internal/document"
+	"ravenbot/internal/meaning"
 	"ravenbot/internal/tool"
 )
 
@@ -37,6 +38,10 @@ type Options struct {
 	Folder    string // of uploaded files; created with the first upload
 	Documents *document.Reader
 	Log       *slog.Logger
+	// Named returns the files that the operator names for an agent; nil: none.
+	Named func(agent string) []string
+	// Meaning finds passages by their meaning, too; nil: by their words alone.
+	Meaning *meaning.Index
 	// Copies keeps uploaded files for other machines; nil: they are in Folder alone.
 	Copies *Copies
 }
@@ -55,7 +60,9 @@ type Repository struct {
 
 // New returns a Repository. It reads no file before the first use.
 func New(o Options) *Repository {
-	return &Repository{o: o, collections: map[string]*collection{}}
+	r := &Repository{o: o, collections: map[string]*collection{}}
+	o.Meaning.Own(meaningKind, r.texts)
+	return r
 }
 
 // collection returns the files of an agent, which it begins without any.
@@ -79,6 +86,7 @@ type Passage struct {
 	Text  string  `json:"text"`
 	Score float64 `json:"score"` // comparable within one search
 
+	n int // its position in the index
 	// citation is how the passage is named to the model, in brackets.
 	citation string
 }
@@ -112,7 +120,7 @@ func (r *Repository) Recall(
 	standing = "You know files. Passages of them that may matter stand before a question; knowledge_search finds more. " +
 		dataNotice + "[handbook.md, Holidays] or [report.pdf, p. 3]."
 	left := maxPromptBytes
-	for i, p := range x.recall(question, earlier, maxPromptPassages) {
+	for i, p := range r.recall(ctx, agent, x, question, earlier) {
 		if left -= len(p.String()); left < 0 && i > 0 {
 			break
 		}
@@ -125,7 +133,7 @@ func (r *Repository) Recall(
 // where nothing fits.
 func (r *Repository) Search(ctx context.Context, agent string, named []string, query string, k int) []Passage {
 	x, _ := r.refreshed(ctx, agent, named)
-	return x.search(query, k)
+	return r.search(ctx, agent, x, query, k)
 }
 
 // writeWhole returns the texts of passages in order, without their overlap.
@@ -204,7 +212,7 @@ func (r *Repository) SearchTool(named func(agent string) []string) tool.Tool {
 				agent = "default"
 			}
 			x, _ := r.refreshed(ctx, agent, named(agent))
-			hits := x.search(in.Query, maxSearchHits)
+			hits := r.search(ctx, agent, x, in.Query, maxSearchHits)
 			switch {
 			case len(x.passages) == 0:
 				return tool.Text("There are no files to search."), nil

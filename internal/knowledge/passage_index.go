@@ -57,7 +57,7 @@ func (x *passageIndex) search(query string, k int) []Passage {
 // passage returns a passage by its position.
 func (x *passageIndex) passage(n int, score float64) Passage {
 	p := x.passages[n]
-	return Passage{File: p.file, Line: p.line, Text: p.text, Score: score, citation: citation(p)}
+	return Passage{File: p.file, Line: p.line, Text: p.text, Score: score, n: n, citation: citation(p)}
 }
 
 // recall returns up to k passages that belong to a question after those before it, the best first. None is returned

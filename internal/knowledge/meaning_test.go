@@ -1,0 +1,89 @@
+package knowledge_test
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ravenbot/internal/document"
+	"ravenbot/internal/knowledge"
+	"ravenbot/internal/meaning"
+	"ravenbot/internal/storage"
+	"ravenbot/internal/store/kv"
+)
+
+// themes embeds texts by whether they are about lemon trees in winter.
+func themes(_ context.Context, texts []string) (list [][]float32, _ error) {
+	for _, text := range texts {
+		v := []float32{1, 0}
+		if strings.Contains(text, "lemon tree in winter") || strings.Contains(text, "zitrus") {
+			v = []float32{0, 1}
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+func TestMeaning_PassagesAreFoundByParaphrasesAndForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		db, err := storage.OpenFile(filepath.Join(dir, "raven.db"), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		index := meaning.New(func() (meaning.Embedder, bool) { return meaning.Embedder{Name: "m", Embed: themes}, true },
+			db, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		go index.Run(ctx)
+		defer synctest.Wait()
+		defer cancel()
+		b := knowledge.New(knowledge.Options{Folder: filepath.Join(dir, "kept"), Documents: document.NewReader(pages),
+			Log: slog.New(slog.DiscardHandler), Meaning: index})
+		if err := b.Put(ctx, "default", "garden.md", []byte(gardenBook())); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{"a.md", "b.md"} {
+			if err := b.Put(ctx, "other", file, []byte("Of "+file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.Search(ctx, "default", nil, "zitrus", 3)
+		b.Search(ctx, "other", nil, "zitrus", 3)
+		synctest.Wait()
+		const want = "[garden.md, The lemon tree in winter]"
+		if found := b.Search(ctx, "default", nil, "zitrus", 3); len(found) == 0 || !strings.HasPrefix(found[0].String(), want) {
+			t.Errorf("a search finds %q", found)
+		}
+		for question, earlier := range map[string][]string{"Tell me about zitrus": nil, "and why?": {"Tell me about zitrus"}} {
+			if _, found := b.Recall(ctx, "default", nil, question, earlier); len(found) == 0 || !strings.HasPrefix(found[0], want) {
+				t.Errorf("%q after %q brings %.200q", question, earlier, found)
+			}
+		}
+		if _, found := b.Recall(ctx, "default", nil, "thanks!", []string{"Tell me about zitrus"}); len(found) > 0 {
+			t.Errorf("thanks bring %.200q", found)
+		}
+		if found := b.Search(ctx, "other", nil, "zitrus", 3); len(found) > 0 {
+			t.Errorf("of another agent's files %q is found", found)
+		}
+		if err := b.Delete(ctx, "other", "a.md"); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.DeleteAll(ctx, "default"); err != nil {
+			t.Fatal(err)
+		}
+		for agent, want := range map[string]int{"default": 0, "other": 1} {
+			left := 0
+			if err := db.View(ctx, func(tx kv.Tx) (err error) {
+				left, err = tx.Count(meaning.Vectors.Spec, "files/"+agent)
+				return err
+			}); err != nil || left != want {
+				t.Errorf("%d vectors of files of %s are left, want %d: %v", left, agent, want, err)
+			}
+		}
+	})
+}
