@@ -31,6 +31,7 @@ import (
 	"ravenbot/internal/jobs"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcpserve"
+	"ravenbot/internal/meaning"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/replica"
 	"ravenbot/internal/retention"
@@ -80,6 +81,7 @@ type App struct {
 	endpoint  *mcpserve.Server
 	agent     *agent.Engine
 	history   *history.Service
+	meaning   *meaning.Index
 	delivery  *delivery.Service
 	digests   *digest.Service
 	jobs      *jobs.Service

@@ -30,6 +30,7 @@ import (
 	"ravenbot/internal/knowledge"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcpserve"
+	"ravenbot/internal/meaning"
 	"ravenbot/internal/pdftext"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/policy"
@@ -68,7 +69,6 @@ type parts struct {
 	calls     *invoke.Invoker
 	polls     *poll.Service
 	catchup   *catchup.Service
-	meaning   *toolsearch.SemanticIndex
 	loop      *schedule.Loop
 	totals    *totals.Recorder
 	box       *seal.Box
@@ -127,11 +127,12 @@ func (a *App) schedule(p *parts) {
 				Forget:  a.agent.ForgetExpired,
 				Changed: a.keepChanged,
 				Totals:  p.totals,
+				Vectors: a.meaning,
 				Log:     a.o.Log,
 			})
 		})},
 		task{name: "totals", run: run(p.totals.Run), outlives: true},
-		task{name: "embeddings", run: run(p.meaning.Run)},
+		task{name: "embeddings", run: run(a.meaning.Run)},
 		task{name: "audit entries", run: run(a.audit.Retry)})
 	if !a.o.Local {
 		a.tasks = append(a.tasks,
@@ -170,7 +171,16 @@ func (a *App) buildEgress(_ context.Context, p *parts) error {
 func (a *App) buildStored(ctx context.Context, p *parts) error {
 	c := a.o.Config
 	p.documents = document.NewReader(a.readPDF)
-	files := knowledge.Options{Folder: c.StorePath() + filesSuffix, Documents: p.documents, Log: a.o.Log}
+	a.meaning = meaning.New(func() (meaning.Embedder, bool) {
+		return a.roster.Embedder(a.conf().EmbeddingsModel(), a.store.CountUsage)
+	}, a.store.DB(), a.o.Log)
+	files := knowledge.Options{
+		Folder:    c.StorePath() + filesSuffix,
+		Documents: p.documents,
+		Log:       a.o.Log,
+		Named:     func(agent string) []string { return a.roster.Knowledge(agent) },
+		Meaning:   a.meaning,
+	}
 	if c.UsesPostgres() { // other machines need the files, too
 		files.Copies = &knowledge.Copies{Items: a.store}
 	}
@@ -243,6 +253,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 		Platform: a.platforms.Get,
 		Place:    a.readableConversation,
 		IsOver:   retention.IsOver(a.conf, a.web.Name(), a.o.Now),
+		Meaning:  a.meaning,
 		Log:      a.o.Log,
 		Now:      a.o.Now,
 	})
@@ -348,15 +359,12 @@ func (t tasks) Task(at chat.Address) (roster.Task, bool) {
 }
 
 func (a *App) buildAgent(_ context.Context, p *parts) error {
-	p.meaning = toolsearch.NewSemanticIndex(func() (toolsearch.Embedder, bool) {
-		return a.roster.Embedder(a.conf().Tools.Discovery.Embeddings, a.store.CountUsage)
-	}, a.o.Log)
 	a.agent = agent.New(agent.Options{
 		Roster:     a.roster,
 		Store:      a.store,
 		Tools:      a.registry,
 		Servers:    a.mcp,
-		Discovery:  toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithSemantics(p.meaning),
+		Discovery:  toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithMeaning(a.meaning),
 		Calls:      p.calls,
 		Approvals:  p.approvals,
 		Files:      a.platforms,

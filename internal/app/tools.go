@@ -159,7 +159,13 @@ func (a *App) configuredPacks(c *config.Config) ([]tool.Tool, error) {
 
 // notes returns the pack of what people want remembered.
 func (a *App) notes() *memory.Pack {
-	return memory.New(memory.Options{Store: a.changes, Now: a.o.Now, Log: a.o.Log, Manages: chat.Message.AuthorManages})
+	return memory.New(memory.Options{
+		Store:   a.changes,
+		Now:     a.o.Now,
+		Log:     a.o.Log,
+		Manages: chat.Message.AuthorManages,
+		Meaning: a.meaning,
+	})
 }
 
 // readHistory reads what was said in a conversation.

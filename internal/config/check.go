@@ -460,8 +460,11 @@ func (k checker) checkPostAddress(address string, path ...any) {
 
 // checkTools checks what holds for all tools.
 func (k checker) checkTools() {
-	if name := k.c.Tools.Discovery.Embeddings; name != "" {
-		path := []any{"tools", "discovery", "embeddings"}
+	path := []any{"tools", "discovery", "embeddings"}
+	if k.c.Embeddings != "" {
+		path = []any{"embeddings"}
+	}
+	if name := k.c.EmbeddingsModel(); name != "" {
 		checkNameExists(k, "model", name, k.c.Models, path...)
 		if m, ok := k.c.Models[name]; ok && m.Provider == "offline" {
 			k.report(

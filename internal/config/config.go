@@ -32,6 +32,9 @@ type Config struct {
 	// Language models by name. "default" is used where nothing else is named, "utility" for titles and summaries of what
 	// is old; "offline" is always there.
 	Models map[string]Model `json:"models"`
+	// Name of a model that gives embeddings: tools, notes, what was said and files of agents are found by their meaning,
+	// too. Their texts are sent to that model. Empty: they are found by their words only.
+	Embeddings string `json:"embeddings"`
 	// Agents by name: who answers, with which model, prompt and tools. "default" must exist.
 	Agents map[string]Agent `json:"agents"`
 	// Rules for channels; the first that matches counts. Elsewhere the default agent answers mentions from everyone.
@@ -316,7 +319,7 @@ type Discovery struct {
 	Mode string `json:"mode" default:"auto" enum:"auto|always|never"`
 	// Number of tools above which auto turns the search on.
 	Threshold int `json:"threshold" default:"40" min:"1"`
-	// Name of a model that gives embeddings, to find tools by what they mean, too. Empty: by their words alone.
+	// Another place for the embeddings at the top level.
 	Embeddings string `json:"embeddings"`
 }
 

@@ -1,12 +1,16 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 )
+
+// EmbeddingsModel returns the name of the model that gives embeddings, or "".
+func (c *Config) EmbeddingsModel() string { return cmp.Or(c.Embeddings, c.Tools.Discovery.Embeddings) }
 
 // DiscordEnabled reports whether there is a token for Discord.
 func (c *Config) DiscordEnabled() bool { return c.Platforms.Discord.Token != "" }

@@ -56,11 +56,14 @@ func TestMeaning_PassagesAreFoundByParaphrasesAndForgotten(t *testing.T) {
 		b.Search(ctx, "other", nil, "zitrus", 3)
 		synctest.Wait()
 		const want = "[garden.md, The lemon tree in winter]"
-		if found := b.Search(ctx, "default", nil, "zitrus", 3); len(found) == 0 || !strings.HasPrefix(found[0].String(), want) {
-			t.Errorf("a search finds %q", found)
+		searched := b.Search(ctx, "default", nil, "zitrus", 3)
+		if len(searched) == 0 || !strings.HasPrefix(searched[0].String(), want) {
+			t.Errorf("a search finds %q", searched)
 		}
-		for question, earlier := range map[string][]string{"Tell me about zitrus": nil, "and why?": {"Tell me about zitrus"}} {
-			if _, found := b.Recall(ctx, "default", nil, question, earlier); len(found) == 0 || !strings.HasPrefix(found[0], want) {
+		const about = "Tell me about zitrus"
+		for question, earlier := range map[string][]string{about: nil, "and why?": {about}} {
+			_, found := b.Recall(ctx, "default", nil, question, earlier)
+			if len(found) == 0 || !strings.HasPrefix(found[0], want) {
 				t.Errorf("%q after %q brings %.200q", question, earlier, found)
 			}
 		}

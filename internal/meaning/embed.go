@@ -85,7 +85,7 @@ func (x *Index) fill(ctx context.Context) bool {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			x.log.Warn("texts not embedded, trying again later", "model", e.Name, "texts", len(items), "error", err)
+			x.log.Warn("failed to embed texts; retrying later", "model", e.Name, "texts", len(items), "error", err)
 		}
 		x.postponed = append(x.postponed, items...)
 		select {
@@ -95,7 +95,7 @@ func (x *Index) fill(ctx context.Context) bool {
 		return true
 	}
 	if err := x.save(ctx, items); err != nil && ctx.Err() == nil {
-		x.log.Warn("vectors not stored, making them again after a restart", "texts", len(texts), "error", err)
+		x.log.Warn("failed to store vectors; they are made again after a restart", "texts", len(texts), "error", err)
 	}
 	// A model that was down for long must not be asked for its texts one by one.
 	x.batchSize = min(2*x.batchSize, maxBatch)
@@ -145,7 +145,8 @@ func (x *Index) keep(items []item) {
 		}
 	}
 	for x.bytes > maxBytes {
-		oldest := slices.MinFunc(slices.Collect(maps.Values(x.groups)), func(a, b *group) int { return a.used.Compare(b.used) })
+		groups := slices.Collect(maps.Values(x.groups))
+		oldest := slices.MinFunc(groups, func(a, b *group) int { return a.used.Compare(b.used) })
 		x.bytes -= oldest.bytes
 		delete(x.groups, oldest.name)
 	}

@@ -144,7 +144,7 @@ func (x *Index) Add(ctx context.Context, name string) {
 	}
 	texts, err := x.list(ctx, name)
 	if err != nil {
-		x.log.Warn("texts not listed, embedding them when they are searched", "group", name, "error", err)
+		x.log.Warn("failed to list texts; embedding them when they are searched", "group", name, "error", err)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -213,7 +213,7 @@ func (x *Index) Query(ctx context.Context, question string) *Query {
 	if err != nil {
 		if ctx.Err() == nil {
 			x.pause = time.Now().Add(queryPause)
-			x.log.Warn("question not embedded, searching by words only", "model", e.Name, "for", queryPause, "error", err)
+			x.log.Warn("failed to embed a question; searching by words only", "model", e.Name, "for", queryPause, "error", err)
 		}
 		return nil
 	}

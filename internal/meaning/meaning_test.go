@@ -284,8 +284,8 @@ func TestQuery_SlowOrFailingModel_HoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// A text that the model refuses, for its size or its words, keeps no other text from being embedded: those behind it are
-// asked for next, and those beside it in smaller requests.
+// A text that the model refuses, for its size or its words, keeps no other text from being embedded: those behind it
+// are asked for next, and those beside it in smaller requests.
 func TestRun_RefusedText_KeepsNoOtherOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

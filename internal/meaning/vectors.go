@@ -141,7 +141,7 @@ func (x *Index) Forget(ctx context.Context, name string) {
 		return
 	}
 	if err := x.pruneGroup(ctx, name); err != nil && ctx.Err() == nil {
-		x.log.Warn("vectors of deleted texts not deleted, trying again later", "error", err)
+		x.log.Warn("failed to delete the vectors of deleted texts; retrying later", "error", err)
 	}
 }
 

@@ -123,7 +123,7 @@ func prune(ctx context.Context, o Options) {
 	}
 	if o.Vectors != nil {
 		if err := o.Vectors.Prune(ctx); err != nil && ctx.Err() == nil {
-			o.Log.Error("vectors of deleted texts not deleted, trying again later", "error", err, "next", every)
+			o.Log.Error("failed to delete the vectors of deleted texts; retrying later", "error", err, "next", every)
 		}
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"ravenbot/internal/config"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/meaning"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/prompt"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/skill"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
-	"ravenbot/internal/toolsearch"
 )
 
 const (
@@ -158,11 +158,11 @@ func (r *Roster) Model(name string) (agent.Model, bool) {
 func (r *Roster) Embedder(
 	name string,
 	count func(context.Context, store.Usage) error,
-) (toolsearch.Embedder, bool) {
+) (meaning.Embedder, bool) {
 	m, _ := r.Model(name)
 	embedder, ok := llm.As[llm.Embedder](m.Model)
 	if name == "" || !ok {
-		return toolsearch.Embedder{}, false
+		return meaning.Embedder{}, false
 	}
 	embed := func(ctx context.Context, texts []string) ([][]float32, error) {
 		vectors, used, err := embedder.Embed(ctx, texts)
@@ -175,7 +175,7 @@ func (r *Roster) Embedder(
 		}
 		return vectors, err
 	}
-	return toolsearch.Embedder{Name: m.ID(), Embed: embed}, true
+	return meaning.Embedder{Name: m.ID(), Embed: embed}, true
 }
 
 // ModelNames returns the configured names of the models that are switched on, sorted.

@@ -6,9 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
+	"ravenbot/internal/meaning"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
@@ -35,6 +38,7 @@ const prompt = `You have many more tools than are listed. discover_tools finds t
 const (
 	defaultHits    = 8
 	maxHits        = 20
+	maxFused       = 50
 	maxSchemas     = 10
 	pageSize       = 30
 	maxDomains     = 200
@@ -44,9 +48,10 @@ const (
 
 // Finder makes the meta-tools over an index. It is safe for concurrent use.
 type Finder struct {
-	index    *Index
-	about    func(server string) string
-	semantic *SemanticIndex // nil: words alone
+	index   *Index
+	about   func(server string) string
+	meaning *meaning.Index               // nil: words alone
+	all     atomic.Pointer[[]tool.Named] // as Sync was called last
 }
 
 // NewFinder returns a Finder over an index, which Sync fills. about returns how a server or pack describes itself, or
@@ -55,10 +60,32 @@ func NewFinder(x *Index, about func(server string) string) *Finder {
 	return &Finder{index: x, about: about}
 }
 
-// WithSemantics makes discover_tools search by meaning too, and returns the Finder. The caller runs m.
-func (f *Finder) WithSemantics(m *SemanticIndex) *Finder {
-	f.semantic = m
+// toolGroup is the group of all tools in the index by meaning.
+const toolGroup = "tools/all"
+
+// WithMeaning makes discover_tools search by meaning, too, and returns the Finder.
+func (f *Finder) WithMeaning(m *meaning.Index) *Finder {
+	f.meaning = m
+	m.Own("tools", f.texts)
 	return f
+}
+
+// texts returns what all tools are compared by, which is known from the first turn on.
+func (f *Finder) texts(context.Context, string) (list []string, err error) {
+	all := f.all.Load()
+	if all == nil {
+		return nil, meaning.ErrUnknown
+	}
+	for _, n := range *all {
+		list = append(list, f.textOf(n))
+	}
+	return list, nil
+}
+
+// textOf returns what a tool is compared by.
+func (f *Finder) textOf(n tool.Named) string {
+	spec := n.Tool.Spec()
+	return fmt.Sprintf("%s: %s\n%s", n.Name, spec.Description, f.about(spec.Server))
 }
 
 // Sync makes the index hold these tools and no others. Servers that have not changed cost a comparison, so it may be
@@ -77,9 +104,8 @@ func (f *Finder) Sync(all []tool.Named) {
 		servers[i].Tools = append(servers[i].Tools, Doc{Name: n.Name, Description: spec.Description, Parameters: spec.Schema})
 	}
 	f.index.Sync(servers)
-	if f.semantic != nil {
-		f.semantic.sync(servers)
-	}
+	f.all.Store(&all)
+	f.meaning.Add(context.Background(), toolGroup)
 }
 
 // Prompt returns the text that explains the meta-tools to a model, unless another one is configured.
@@ -89,7 +115,7 @@ func (f *Finder) Prompt() string { return prompt }
 // returns, which is called at each call and may be called concurrently. execute_tool runs nothing itself: whoever runs
 // calls takes the inner call with Unwrap and treats it like any other, policy and approval included.
 func (f *Finder) Tools(usable func() []tool.Named) []tool.Named {
-	t := metaTools{f.index, f.semantic, usable}
+	t := metaTools{f, usable}
 	return []tool.Named{
 		newMetaTool(browse, "List the tools of a domain, in pages.", `{"type":"object","properties":{`+
 			`"domain":{"type":"string"},`+
@@ -169,9 +195,8 @@ func unwrap(args json.RawMessage) (string, json.RawMessage, error) {
 
 // metaTools is the functions behind the five tools.
 type metaTools struct {
-	index    *Index
-	semantic *SemanticIndex
-	usable   func() []tool.Named
+	*Finder
+	usable func() []tool.Named
 }
 
 // usableByName returns the usable tools by name.
@@ -194,18 +219,21 @@ func (t metaTools) discover(ctx context.Context, args json.RawMessage) (tool.Res
 	}
 	table, k := t.usableByName(), max(1, min(q.Limit, maxHits))
 	// More hits than are shown are fused: a tool in the middle of both rankings may be the best of all.
-	hits := t.search(q.Query, maxCompared, table)
-	var alike []string
-	if t.semantic != nil {
-		alike = t.semantic.find(ctx, q.Query, table)
+	var names []string
+	for _, h := range t.search(q.Query, maxFused, table) {
+		names = append(names, h.Name)
 	}
-	hits = fuse(hits, alike, table, k)
-	if len(hits) == 0 {
+	var docs []meaning.Doc[string]
+	for _, n := range t.usable() {
+		docs = append(docs, meaning.Doc[string]{Key: n.Name, Group: toolGroup, Text: t.textOf(n)})
+	}
+	names = meaning.Fuse(t.meaning.Query(ctx, q.Query), names, docs, meaning.Near)
+	if len(names) == 0 {
 		return tool.Text("No tool fits these words. Try others, or look through list_tool_domains."), nil
 	}
 	var b strings.Builder
-	for _, h := range hits {
-		writeSummary(&b, table[h.Name])
+	for _, name := range names[:min(len(names), k)] {
+		writeSummary(&b, table[name])
 	}
 	b.WriteString("\nThe best fit is first. get_tool_schema tells their arguments, execute_tool runs them.")
 	return tool.Text(b.String()), nil
@@ -289,26 +317,18 @@ func (t metaTools) describeUnknown(name string, table map[string]tool.Named) str
 
 // listDomains answers list_tool_domains: the servers of the tools that may be used, and how many tools each has.
 func (t metaTools) listDomains(context.Context, json.RawMessage) (tool.Result, error) {
-	about := map[string]string{}
-	for _, d := range t.index.Domains() {
-		about[d.Name] = d.Text
-	}
-	var list []Domain
+	count := map[string]int{}
 	for _, n := range t.usable() {
-		server := n.Tool.Spec().Server
-		i, found := slices.BinarySearchFunc(list, server, compareDomain)
-		if !found {
-			list = slices.Insert(list, i, Domain{Name: server, Text: about[server]})
-		}
-		list[i].Tools++
+		count[n.Tool.Spec().Server]++
 	}
+	list := slices.Sorted(maps.Keys(count))
 	if len(list) == 0 {
 		return tool.Text("There are no tools now."), nil
 	}
 	var b strings.Builder
-	for _, d := range list[:min(len(list), maxDomains)] {
-		fmt.Fprintf(&b, "- %s (%d tools)", d.Name, d.Tools)
-		if about := firstSentence(d.Text, maxDomainChars); about != "" {
+	for _, server := range list[:min(len(list), maxDomains)] {
+		fmt.Fprintf(&b, "- %s (%d tools)", server, count[server])
+		if about := firstSentence(t.about(server), maxDomainChars); about != "" {
 			b.WriteString(": " + about)
 		}
 		b.WriteByte('\n')
@@ -318,9 +338,6 @@ func (t metaTools) listDomains(context.Context, json.RawMessage) (tool.Result, e
 	}
 	return tool.Text(strings.TrimSpace(b.String())), nil
 }
-
-// compareDomain orders domains by name, for a binary search.
-func compareDomain(d Domain, name string) int { return cmp.Compare(d.Name, name) }
 
 // browse answers browse_tool_domain with a page of tools by name. The cursor is the last name of the page before, so
 // that a tool which comes or goes meanwhile shifts no page.

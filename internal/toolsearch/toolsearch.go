@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 
@@ -34,16 +35,8 @@ type Doc struct {
 
 // Hit is a tool that was found. Scores are comparable within one search only.
 type Hit struct {
-	Name   string
-	Server string
-	Score  float64
-}
-
-// Domain is a server with the number of its tools.
-type Domain struct {
 	Name  string
-	Text  string
-	Tools int
+	Score float64
 }
 
 // Index holds tools and finds them by words. It is safe for concurrent use; New makes one.
@@ -133,9 +126,12 @@ func (x *Index) Sync(servers []Server) {
 		kept[s.Name] = true
 		x.Replace(s)
 	}
-	for _, d := range x.Domains() {
-		if !kept[d.Name] {
-			x.Remove(d.Name)
+	x.mu.RLock()
+	names := slices.Collect(maps.Keys(x.servers))
+	x.mu.RUnlock()
+	for _, name := range names {
+		if !kept[name] {
+			x.Remove(name)
 		}
 	}
 }
@@ -149,7 +145,7 @@ func (x *Index) Search(query string, k int, keep func(name string) bool) []Hit {
 	}
 	var list []Hit
 	for _, h := range x.tools.Search(q) {
-		list = append(list, Hit{Name: h.Key.name, Server: h.Key.server, Score: h.Score})
+		list = append(list, Hit{Name: h.Key.name, Score: h.Score})
 	}
 	return list
 }
@@ -162,16 +158,4 @@ func (x *Index) Len() (n int) {
 		n += len(s.Tools)
 	}
 	return n
-}
-
-// Domains returns the servers by name.
-func (x *Index) Domains() []Domain {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	list := make([]Domain, 0, len(x.servers))
-	for name, s := range x.servers {
-		list = append(list, Domain{Name: name, Text: s.Text, Tools: len(s.Tools)})
-	}
-	slices.SortFunc(list, func(a, b Domain) int { return cmp.Compare(a.Name, b.Name) })
-	return list
 }
