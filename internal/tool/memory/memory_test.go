@@ -313,7 +313,7 @@ func TestAStoreThatFailsIsToldWithoutItsReason(t *testing.T) {
 	if text := r.recall(general, anna, "x"); text != "" {
 		t.Errorf("%q is recalled", text)
 	}
-	if n := strings.Count(r.log.String(), "notes "); n != 8 {
+	if n := strings.Count(r.log.String(), "level=ERROR"); n != 8 {
 		t.Errorf("the log has it %d times:\n%s", n, r.log.String())
 	}
 }
