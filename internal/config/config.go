@@ -32,8 +32,8 @@ type Config struct {
 	// Language models by name. "default" is used where nothing else is named, "utility" for titles and summaries of what
 	// is old; "offline" is always there.
 	Models map[string]Model `json:"models"`
-	// Name of a model that gives embeddings: tools, notes, what was said and files of agents are found by their meaning,
-	// too. Their texts are sent to that model. Empty: they are found by their words only.
+	// Name of a model that gives embeddings. Tools, notes, history and files of agents are then found by their meaning and
+	// by their words, and their texts are sent to that model. Empty: they are found by their words only.
 	Embeddings string `json:"embeddings"`
 	// Agents by name: who answers, with which model, prompt and tools. "default" must exist.
 	Agents map[string]Agent `json:"agents"`

@@ -50,7 +50,7 @@ type Options struct {
 	// IsOver reports whether a message is over the retention of its conversation, and not to be found any more; nil:
 	// none is.
 	IsOver func(chat.Address, time.Time) bool
-	// Meaning finds messages by their meaning, too; nil: by their words alone.
+	// Meaning also finds messages by their meaning. It is nil if they are found by their words only.
 	Meaning *meaning.Index
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -104,7 +104,7 @@ func (s *Service) Search(ctx context.Context, q Query) ([]Message, error) {
 	if strings.TrimSpace(q.Text) == "" || q.Limit < 1 {
 		return nil, nil
 	}
-	asked := s.o.Meaning.Query(ctx, q.Text) // without the lock: others search meanwhile
+	asked := s.o.Meaning.Query(ctx, q.Text) // before the lock, so that others can search in the meantime
 	p := s.place(q.In.Base())
 	p.Lock()
 	defer p.Unlock()

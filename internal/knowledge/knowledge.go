@@ -38,9 +38,9 @@ type Options struct {
 	Folder    string // of uploaded files; created with the first upload
 	Documents *document.Reader
 	Log       *slog.Logger
-	// Named returns the files that the operator names for an agent; nil: none.
+	// Named returns the files that the operator names for an agent. It may be nil.
 	Named func(agent string) []string
-	// Meaning finds passages by their meaning, too; nil: by their words alone.
+	// Meaning also finds passages by their meaning. It is nil if they are found by their words only.
 	Meaning *meaning.Index
 	// Copies keeps uploaded files for other machines; nil: they are in Folder alone.
 	Copies *Copies

@@ -138,7 +138,7 @@ func (x *Index) keep(items []item) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, it := range items {
-		// The lock was free meanwhile: the text may be gone by now.
+		// The text may have been deleted while the lock was free.
 		if x.lacks(it) {
 			it.group.vectors[it.id] = it.vector
 			it.group.bytes, x.bytes = it.group.bytes+len(it.vector), x.bytes+len(it.vector)

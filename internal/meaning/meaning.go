@@ -2,9 +2,9 @@
 // messages and passages of files. It compares vectors that an embedding model makes.
 //
 // It promises that a search never waits for the vectors of texts, which are made in batches in the background, and
-// waits for the vector of its question for a short time only; without that, words alone decide. A vector is made once
+// waits for the vector of its question for a short time only; without it, only words decide. A vector is made once
 // for each text and model, and stored (vectors.go). Vectors of texts that are gone are deleted. A ranking holds only
-// texts that the caller offers, so what a person may read is up to the caller.
+// texts that the caller offers, so the caller decides what a person may read.
 package meaning
 
 import (
@@ -76,7 +76,7 @@ type Index struct {
 	postponed []item
 }
 
-// group is the part of a group that is in memory: vectors by id; nil stands for a vector that is still to come.
+// group is the part of a group that is in memory. A vector in it is nil while it is being made.
 type group struct {
 	name    string
 	vectors map[string]vector

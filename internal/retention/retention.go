@@ -29,7 +29,7 @@ type Options struct {
 	Totals interface {
 		Prune(ctx context.Context) error
 	}
-	// Vectors are those of texts, which are deleted after the texts; nil: none are kept.
+	// Vectors are deleted after the texts that they were made of. It may be nil.
 	Vectors interface {
 		Prune(ctx context.Context) error
 	}

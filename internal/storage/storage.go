@@ -31,6 +31,8 @@ type Storage struct {
 // DB returns the store below the records, for collections that other packages own.
 func (s *Storage) DB() kv.DB { return s.Engine.(kv.DB) }
 
+var _, _ kv.DB = (*records.Store)(nil), (*Database)(nil) // the engines of a Storage
+
 // Status returns what /api/v1/status answers of the store.
 func (s *Storage) Status() any {
 	status := struct {

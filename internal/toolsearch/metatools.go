@@ -50,7 +50,7 @@ const (
 type Finder struct {
 	index   *Index
 	about   func(server string) string
-	meaning *meaning.Index               // nil: words alone
+	meaning *meaning.Index               // nil if tools are found by their words only
 	all     atomic.Pointer[[]tool.Named] // as Sync was called last
 }
 
@@ -63,7 +63,7 @@ func NewFinder(x *Index, about func(server string) string) *Finder {
 // toolGroup is the group of all tools in the index by meaning.
 const toolGroup = "tools/all"
 
-// WithMeaning makes discover_tools search by meaning, too, and returns the Finder.
+// WithMeaning makes discover_tools also search by meaning, and returns the Finder.
 func (f *Finder) WithMeaning(m *meaning.Index) *Finder {
 	f.meaning = m
 	m.Own("tools", f.texts)

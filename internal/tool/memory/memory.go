@@ -46,7 +46,7 @@ type Options struct {
 	Log   *slog.Logger
 	// Manages reports whether the author of a message may delete notes of its channel.
 	Manages func(chat.Message) bool
-	// Meaning finds notes by their meaning, too; nil: by their words alone.
+	// Meaning also finds notes by their meaning. It is nil if they are found by their words only.
 	Meaning *meaning.Index
 }
 
