@@ -27,6 +27,9 @@ type workMark struct {
 	Of string `json:"of"`
 }
 
+// pressBelowNone begins the ID of the press of a button that is below no post: Stop, beside work under way.
+const pressBelowNone = "press//"
+
 // tokenPattern matches the token by which the page makes a press or a form unique.
 var tokenPattern = text.Pattern(`^[a-z0-9]{1,40}$`)
 
@@ -152,6 +155,7 @@ type shownForm struct {
 	*chat.Form
 	Action           string // the address that it is sent to
 	Room, Post, Once string
+	IsDanger         bool // what it does cannot be undone
 }
 
 // renderForm sends a form, as a fragment to the page's own requests.

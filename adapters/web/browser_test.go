@@ -367,7 +367,7 @@ func TestCopiesAndWhatWasSaidBefore(t *testing.T) {
 	p.Eval("navigator.clipboard.writeText = async words => { window.copied = words }")
 	for _, c := range []struct{ of, want string }{
 		{"#log .bot pre > .copy", "make\nmake test"},
-		{"#log .bot .prose > .copy", "Run this:\n\nmake\nmake test\n\n\nThen wait."},
+		{"#log .bot header > .copy", "Run this:\n\nmake\nmake test\n\n\nThen wait."},
 	} {
 		p.Click(c.of)
 		p.Wait("document.querySelector('" + c.of + "').textContent === 'Copied'")

@@ -67,7 +67,12 @@ func (w *Web) showLineForm(rw http.ResponseWriter, r *http.Request, what string,
 		w.writeError(rw, r, err)
 		return
 	}
-	w.renderForm(rw, r, shownForm{Form: form(e), Room: room, Action: "/chat/" + room + "/lines/" + seq + "/" + what})
+	w.renderForm(rw, r, shownForm{
+		Form:     form(e),
+		Room:     room,
+		Action:   "/chat/" + room + "/lines/" + seq + "/" + what,
+		IsDanger: what == "delete",
+	})
 }
 
 // takeEdit handles a line that was edited.

@@ -91,6 +91,9 @@ func (w *Web) Handler() http.Handler {
 	mux.HandleFunc("GET /chat/{room}/lines/{line}/delete", w.showDelete)
 	mux.HandleFunc("POST /chat/{room}/lines/{line}/delete", w.takeDelete)
 	mux.HandleFunc("GET /static/{file}", w.serveStatic)
+	mux.HandleFunc("GET /", func(rw http.ResponseWriter, _ *http.Request) {
+		w.writeFailure(rw, http.StatusNotFound, "failure", notFound)
+	})
 	return mux
 }
 
@@ -322,13 +325,23 @@ func (w *Web) writeError(rw http.ResponseWriter, r *http.Request, err error) {
 	default:
 		w.o.Logger.Error("page not served", "path", r.URL.Path, "error", err)
 	}
-	name := "failure"
 	if r.Header.Get("HX-Request") != "" {
-		name = "problem"
+		w.writeFailure(rw, status, "problem", words)
+		return
 	}
+	w.writeFailure(rw, status, "failure", failure{"That did not work", words})
+}
+
+// failure is what the template of a page that is an error shows.
+type failure struct{ Title, Words string }
+
+var notFound = failure{"Not found", "There is no page at this address."}
+
+// writeFailure answers with a template of an error.
+func (w *Web) writeFailure(rw http.ResponseWriter, status int, name string, v any) {
 	rw.Header().Set("Content-Type", "text/html; charset=utf-8")
 	rw.WriteHeader(status)
-	if err := w.page.templates().ExecuteTemplate(rw, name, words); err != nil {
+	if err := w.page.templates().ExecuteTemplate(rw, name, v); err != nil {
 		w.o.Logger.Debug("page not sent", "error", err)
 	}
 }

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/frame"
 	"ravenbot/internal/markdown"
 	"ravenbot/internal/text"
 )
 
 // parseTemplates returns the parts of the page. isCommand tells commands from other words.
 func parseTemplates(isCommand func(said string) bool) *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{
+	return template.Must(frame.New().Funcs(template.FuncMap{
 		"markdown":  renderMarkdown,
 		"clickable": isWebAddress,
 		"pretty":    prettyJSON,

@@ -310,6 +310,8 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 		// It was deleted when the answer was there already, and the answer goes with it.
 		e.Deleted = e.Deleted || line.Deleted
 	}
+	// The answer that was stopped says so itself.
+	e.Deleted = e.Deleted || d.Ephemeral && strings.HasPrefix(markedWork(d.Reply), pressBelowNone)
 	// Looked up before the entry is replaced: the presses below the old one end with it.
 	ends := r.endedWork(d)
 	old, again, err := w.findReplaced(ctx, r, d)

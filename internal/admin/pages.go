@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/internal/frame"
 	"ravenbot/internal/mcpserve"
 	"ravenbot/internal/store"
 )
@@ -20,7 +21,7 @@ var files embed.FS
 
 // templates returns the pages, parsed once.
 var templates = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{
+	return template.Must(frame.New().Funcs(template.FuncMap{
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"clock": func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") },
 		"path":  url.PathEscape,

@@ -8,15 +8,29 @@
   const toEnd = () => { scroll.scrollTop = scroll.scrollHeight }
   const localise = root => {
     for (const t of root.querySelectorAll('time[datetime]:not([title])')) {
-      t.title = t.textContent
-      t.textContent = new Date(t.dateTime).toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' })
+      t.title = new Date(t.dateTime).toLocaleString([], { dateStyle: 'full', timeStyle: 'short' })
+      const style = t.closest('.line > header') ? {} : { dateStyle: 'medium' }
+      t.textContent = new Date(t.dateTime).toLocaleString([], { ...style, timeStyle: 'short' })
+    }
+  }
+  // The first message of each day has the day above it.
+  const days = new Intl.DateTimeFormat([], { weekday: 'long', day: 'numeric', month: 'long', year: 'numeric' })
+  const divideDays = () => {
+    let last = ''
+    for (const line of document.querySelectorAll('#log > .line:not([hidden])')) {
+      const at = line.querySelector('header time')
+      if (!at) continue
+      const day = days.format(new Date(at.dateTime))
+      if (day === last) delete line.dataset.day
+      else line.dataset.day = last = day
     }
   }
   // Browsers offer a clipboard to pages over HTTPS and on the same machine alone.
   const offerCopies = () => {
     if (!navigator.clipboard) return
     for (const block of document.querySelectorAll('#log .bot .prose, #log .prose pre')) {
-      if (block.querySelector(':scope > .copy')) continue
+      const place = block.tagName === 'PRE' ? block : block.closest('.line').querySelector(':scope > header')
+      if (place.querySelector(':scope > .copy')) continue
       const copy = document.createElement('button')
       copy.type = 'button'
       copy.className = 'quiet copy'
@@ -29,11 +43,12 @@
         copy.textContent = 'Copied'
         setTimeout(() => { copy.textContent = 'Copy' }, 2000)
       })
-      block.append(copy)
+      place.append(copy)
     }
   }
   const complete = root => {
     localise(root)
+    divideDays()
     offerCopies()
   }
   const grow = () => {
@@ -88,8 +103,9 @@
       complete(scroll)
       if (atEnd) toEnd()
     })
-    document.body.addEventListener('htmx:sseError', () => { document.body.classList.add('offline') })
-    document.body.addEventListener('htmx:sseOpen', () => { document.body.classList.remove('offline') })
+    const connection = document.getElementById('connection')
+    document.body.addEventListener('htmx:sseError', () => { connection.textContent = 'Not connected to the bot; trying again…' })
+    document.body.addEventListener('htmx:sseOpen', () => { connection.textContent = '' })
 
     // The files to be sent: chosen, dropped or pasted. Each can be taken out again.
     const files = document.getElementById('files')
