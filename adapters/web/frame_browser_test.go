@@ -128,3 +128,32 @@ func TestChat_CanBeUsedWithKeyboardAndScreenReader(t *testing.T) {
 	p.Eval("htmx.trigger(document.body, 'htmx:sseOpen')")
 	p.Wait("connection.textContent === ''")
 }
+
+func TestChat_ShowsCodeAndItsLanguageInColors(t *testing.T) {
+	w, _, p, base := dashboard(t, ignore)
+	code := "```go\n// greet says hello\nfunc greet() string {\n\treturn \"hello\" // 42\n}\n```\n\nand $e^{-x}\\,dx$"
+	if _, err := w.Post(t.Context(), general, chat.Draft{Key: "x", Text: code}); err != nil {
+		t.Fatal(err)
+	}
+	for _, dark := range []bool{false, true} {
+		p.Look(browsertest.View{Width: 1280, Height: 700, Dark: dark})
+		p.Go(base + "/chat/general")
+		p.Wait("document.querySelector('#log pre .keyword')")
+		shoot(p, map[bool]string{false: "code-light", true: "code-dark"}[dark])
+		colors := p.Eval("new Set(['.keyword', '.string', '.comment', 'code'].map(s => " +
+			"getComputedStyle(document.querySelector('#log pre ' + s)).color)).size")
+		if colors != 4.0 {
+			t.Errorf("the code has %v colors", colors)
+		}
+	}
+	if name := p.Eval("getComputedStyle(document.querySelector('#log pre'), '::before').content"); name != `"go"` {
+		t.Errorf("the language is shown as %v", name)
+	}
+	if size := p.Eval("getComputedStyle(document.querySelector('#log pre code')).tabSize"); size != "4" {
+		t.Errorf("a tab is %v wide", size)
+	}
+	if formula := p.Text("#log code.math"); formula != `$e^{-x}\,dx$` {
+		t.Errorf("the formula is %q", formula)
+	}
+	clean(t, p, base)
+}

@@ -253,3 +253,16 @@ func FuzzProse(f *testing.F) {
 		}
 	})
 }
+
+func TestRenderMarkdown_ShowsOnlyFilesOfRoomsAsImages(t *testing.T) {
+	want := `<p><img class="own-image" src="/chat/general/files/3" alt="a &quot;chart&quot;" loading="lazy"></p>`
+	if got := strings.TrimSpace(string(renderMarkdown(`![a "chart"](/chat/general/files/3)`))); got != want {
+		t.Errorf("a file of a room became %s", got)
+	}
+	for _, address := range []string{"/chat/general/files/3/../../logout", "https://spy.example/chat/general/files/3",
+		"//spy.example/chat/general/files/3", "/logout"} {
+		if got := string(renderMarkdown("![x](" + address + ")")); strings.Contains(got, "<img") {
+			t.Errorf("%s became %s", address, got)
+		}
+	}
+}

@@ -60,10 +60,14 @@ var linkPattern = text.Pattern(`<a href="([^"]*)"( rel="[^"]*")?`)
 // no style attributes.
 var alignPattern = text.Pattern(`<(t[hd]) style="text-align:(left|right|center)"`)
 
+// ownImagePattern matches an image of Markdown, which markdown.HTML makes a link, whose address is that of a file of a room.
+var ownImagePattern = text.Pattern(`<a href="(/chat/[a-z0-9_-]{1,64}/files/[0-9]+)" rel="[^"]*">([^<]*)</a>`)
+
 // renderMarkdown returns Markdown as HTML. Links lead to the web or to a mail address, and do not
-// tell where the reader came from.
+// tell where the reader came from. Images are shown if they are files of a room.
 func renderMarkdown(src string) template.HTML {
-	out := linkPattern().ReplaceAllStringFunc(markdown.HTML(src), func(tag string) string {
+	out := ownImagePattern().ReplaceAllString(markdown.HTML(src), `<img class="own-image" src="$1" alt="$2" loading="lazy">`)
+	out = linkPattern().ReplaceAllStringFunc(out, func(tag string) string {
 		target := linkPattern().FindStringSubmatch(tag)[1]
 		if !isWebAddress(html.UnescapeString(target)) {
 			return "<a"

@@ -22,8 +22,18 @@ import (
 )
 
 // dialect is Markdown as models write it: CommonMark with tables, strikethrough, bare links and task lists.
-var dialect = sync.OnceValue(func() goldmark.Markdown {
-	return goldmark.New(
+var dialect = sync.OnceValue(func() goldmark.Markdown { return newDialect() })
+
+// pageDialect is the dialect of pages, which has formulas as well.
+var pageDialect = sync.OnceValue(func() goldmark.Markdown {
+	return newDialect(goldmark.WithParserOptions(
+		parser.WithInlineParsers(util.Prioritized(formulas{}, 90)),
+		parser.WithBlockParsers(util.Prioritized(formulaBlocks{}, 90)),
+	))
+})
+
+func newDialect(options ...goldmark.Option) goldmark.Markdown {
+	return goldmark.New(append(options,
 		goldmark.WithExtensions(extension.Table, extension.TaskList,
 			extension.NewLinkify(extension.WithLinkifyURLRegexp(bareLink()))),
 		goldmark.WithParserOptions(parser.WithInlineParsers(
@@ -34,8 +44,8 @@ var dialect = sync.OnceValue(func() goldmark.Markdown {
 			ghtml.WithHardWraps(),
 			renderer.WithNodeRenderers(util.Prioritized(literalRenderer{}, 1),
 				util.Prioritized(extension.NewStrikethroughHTMLRenderer(), 500)),
-		))
-})
+		))...)
+}
 
 // parse returns the tree of a text. Its nodes refer to src, which must not change.
 func parse(src []byte, options ...parser.ParseOption) ast.Node {

@@ -12,11 +12,11 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// HTML returns Markdown as HTML for a page. Raw HTML is shown as text, links of dangerous schemes lose their target,
+// HTML returns Markdown as HTML for a page. Code is highlighted, and formulas are shown as their source. Raw HTML is shown as text, links of dangerous schemes lose their target,
 // and images become links, so that showing an answer loads nothing from other servers.
 func HTML(src string) string {
 	var b bytes.Buffer
-	if err := dialect().Convert([]byte(normalize(src)), &b); err != nil {
+	if err := pageDialect().Convert([]byte(normalize(src)), &b); err != nil {
 		return html.EscapeString(src) // not reached: writing to a bytes.Buffer does not fail
 	}
 	return b.String()
@@ -48,6 +48,7 @@ func (literalRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 		}
 		return ast.WalkContinue, nil
 	})
+	r.Register(ast.KindFencedCodeBlock, renderCode)
 	r.Register(ast.KindImage, func(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 		dest := string(n.(*ast.Image).Destination)
 		if ghtml.IsDangerousURL([]byte(dest)) || isWithin[*ast.Link](n) {
