@@ -89,7 +89,7 @@ func everywhere(s string) roomView {
 	d := chat.Draft{Key: s, Text: s, Footer: s, Tools: []chat.ToolRun{run}, Reply: chat.Reply{MessageID: s},
 		Cards: []chat.Card{{Title: s, URL: s, Text: s, Source: s,
 			Also: []chat.Link{{Title: s, URL: s}, {URL: "https://ok.example/" + s}}}}}
-	return roomView{Room: "general", Rooms: []string{"general", s}, Newest: 2, Before: 1, Query: s,
+	return roomView{Room: "general", Rooms: []roomLink{{Room: "general", Title: s, IsCurrent: true}, {Room: "x", Title: s, IsArchived: true}}, Newest: 2, Before: 1, Query: s,
 		Entries: []store.Entry{{Seq: 1, ID: s, User: &chat.User{ID: s, Name: s}, Text: s}, {Seq: 2, ID: s, Draft: &d}},
 		Working: []workView{{ID: s, Text: s, Note: s, Tools: []chat.ToolRun{run}}}}
 }
@@ -184,7 +184,7 @@ func personLines(t *testing.T, p *page, s string) []byte {
 		{"new-entry", e}, {"same-entry", endingEntry{Entry: e}}, {"same-entry", gone},
 		{"show-form", shownForm{Form: editForm(e), Action: "/chat/general/lines/1/edit", Room: "general"}},
 		{"show-form", shownForm{Form: deleteForm(e), Action: "/chat/general/lines/1/delete", Room: "general"}},
-		{"search-page", searchView{Query: s, Rooms: []string{s}, Found: []foundLine{{Room: "general", Who: s,
+		{"search-page", searchView{Query: s, Rooms: []roomLink{{Room: s, Title: s}}, Named: []roomLink{{Room: s, Title: s}}, Found: []foundLine{{Room: "general", Who: s,
 			Passage: []passagePart{{s, true}, {s, false}}}}}},
 	} {
 		b, err := p.fragment(c.name, c.v)

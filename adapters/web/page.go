@@ -78,6 +78,8 @@ func (w *Web) Handler() http.Handler {
 	mux.HandleFunc("GET /chat", w.showSearch)
 	mux.HandleFunc("POST /chat", w.openRoom)
 	mux.HandleFunc("GET /chat/{room}", w.showRoom)
+	mux.HandleFunc("POST /chat/{room}", w.changeRoom)
+	mux.HandleFunc("GET /chat/{room}/rooms", w.showRoomList)
 	mux.HandleFunc("GET /chat/{room}/earlier", w.showEarlier)
 	mux.HandleFunc("GET /chat/{room}/events", w.serveStream)
 	mux.HandleFunc("GET /chat/{room}/pictures/{line}/{card}", w.servePicture)
@@ -108,7 +110,7 @@ func (w *Web) Static() http.Handler {
 // roomView is what the template of a room shows.
 type roomView struct {
 	Room    string
-	Rooms   []string
+	Rooms   []roomLink
 	Entries []store.Entry
 	Before  uint64 // Seq below which there is more; 0: nothing is
 	Newest  uint64 // Seq of the last entry
@@ -117,6 +119,15 @@ type roomView struct {
 	Agents  *Offer // nil: there is no choice
 	Past    bool   // newer lines are not shown, nor any that come
 	Query   string // that was searched for; none is on the page of a room
+}
+
+// Current returns the room that is shown.
+func (v roomView) Current() roomLink {
+	i := slices.IndexFunc(v.Rooms, func(l roomLink) bool { return l.IsCurrent })
+	if i < 0 {
+		return roomLink{Room: v.Room, Title: v.Room}
+	}
+	return v.Rooms[i]
 }
 
 // linesBehind is how many lines are shown behind one that somebody looks for.
@@ -130,7 +141,7 @@ func (w *Web) showRoom(rw http.ResponseWriter, r *http.Request) {
 		w.writeError(rw, r, err)
 		return
 	}
-	rooms, err := w.roomNames(r.Context(), name)
+	rooms, err := w.roomLinks(r.Context(), name)
 	if err != nil {
 		w.writeError(rw, r, err)
 		return
@@ -234,17 +245,6 @@ func (w *Web) showEarlier(rw http.ResponseWriter, r *http.Request) {
 	w.render(rw, r, "entries", v)
 }
 
-// openRoom redirects to a room, which exists once something is said there.
-func (w *Web) openRoom(rw http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(rw, r.Body, maxForm)
-	name := strings.ReplaceAll(strings.ToLower(strings.TrimSpace(r.PostFormValue("name"))), " ", "-")
-	if err := CheckRoom(name); err != nil {
-		w.writeError(rw, r, err)
-		return
-	}
-	http.Redirect(rw, r, "/chat/"+name, http.StatusSeeOther)
-}
-
 // takeMessage handles a message from the form. What is said appears by the stream; a command may be
 // answered with a form to fill in.
 func (w *Web) takeMessage(rw http.ResponseWriter, r *http.Request) {
@@ -267,7 +267,9 @@ func (w *Web) takeMessage(rw http.ResponseWriter, r *http.Request) {
 			sum := sha256.Sum256([]byte(name + "\x00" + user.ID + "\x00" + key))
 			token = hex.EncodeToString(sum[:16])
 		}
-		_, err = w.sayOnce(r.Context(), token, name, user, text, files...)
+		if _, err = w.sayOnce(r.Context(), token, name, user, text, files...); err == nil {
+			w.titleRoom(r.Context(), name, strings.TrimSpace(text))
+		}
 	}
 	w.answerTaken(rw, r, err, "")
 }

@@ -88,6 +88,16 @@ func (r *room) publish(e Event) {
 	}
 }
 
+// dropReaders has every reader read the log and subscribe again.
+func (r *room) dropReaders() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for sub := range r.subs {
+		delete(r.subs, sub)
+		close(sub)
+	}
+}
+
 // record notes an entry that is now in the log, and shows it if it is new or replaces another one.
 func (r *room) record(event Event, isNew bool) {
 	r.mu.Lock()

@@ -47,7 +47,8 @@ type passagePart struct {
 type searchView struct {
 	Query string
 	Room  string // that none is shown
-	Rooms []string
+	Rooms []roomLink
+	Named []roomLink // whose title or name has all of the words
 	Found []foundLine
 	More  bool      // there are more than are shown
 	Since time.Time // what was said before was not read; zero: everything was
@@ -55,23 +56,31 @@ type searchView struct {
 
 // showSearch serves a search over all rooms.
 func (w *Web) showSearch(rw http.ResponseWriter, r *http.Request) {
-	rooms, err := w.roomNames(r.Context(), "")
+	links, err := w.roomLinks(r.Context(), "")
 	if err != nil {
 		w.writeError(rw, r, err)
 		return
 	}
 	query := text.Shorten(text.OneLine(r.FormValue("q")), maxQuery)
+	rooms := make([]string, len(links))
+	for i, l := range links {
+		rooms[i] = l.Room
+	}
 	v, err := w.search(r.Context(), rooms, query)
 	if err != nil {
 		w.writeError(rw, r, err)
 		return
+	}
+	v.Rooms = links
+	if words := parseQuery(query); len(words) > 0 {
+		v.Named = slices.DeleteFunc(slices.Clone(links), func(l roomLink) bool { return !containsAll(l.Title+" "+l.Room, words) })
 	}
 	w.render(rw, r, "search-page", v)
 }
 
 // search returns the lines of rooms that hold all words of a query, the newest first.
 func (w *Web) search(ctx context.Context, rooms []string, query string) (searchView, error) {
-	v := searchView{Query: query, Rooms: rooms}
+	v := searchView{Query: query}
 	words := parseQuery(query)
 	if len(words) == 0 {
 		return v, nil

@@ -68,6 +68,7 @@ type streamer struct {
 // brought up to date and goes on.
 func (s *streamer) run(ctx context.Context) error {
 	for {
+		s.room = s.w.room(s.room.name) // another one if it was deleted
 		// Before the log is read: an entry written in between comes twice, and its Seq tells the second time.
 		events, cancel := s.w.Subscribe(s.room.name)
 		err := s.sendUntilDropped(ctx, events)
@@ -120,7 +121,7 @@ func (s *streamer) sync(ctx context.Context) error {
 	parts := []string{"sync-working"}
 	if v.Newest > s.seen || s.state != "" && v.State != s.state {
 		parts = append(parts, "sync-log")
-		s.seen = max(s.seen, v.Newest)
+		s.seen = v.Newest
 	}
 	s.state = v.State
 	s.stale, s.shown = nil, map[string]int{}

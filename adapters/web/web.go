@@ -47,6 +47,12 @@ type Log interface {
 	RoomFilePart(ctx context.Context, room string, n uint64, from int64, most int) (chat.File, error)
 	// DeleteRoomFile deletes a file; there may be none.
 	DeleteRoomFile(ctx context.Context, room string, n uint64) error
+
+	// These keep small values by kind and name. Item and DeleteItem return store.ErrNotFound if there is none.
+	SaveItem(ctx context.Context, kind, name string, item json.RawMessage, overwrite bool) error
+	Items(ctx context.Context, kind string) (map[string]json.RawMessage, error)
+	Item(ctx context.Context, kind, name string) (json.RawMessage, error)
+	DeleteItem(ctx context.Context, kind, name string) error
 }
 
 // Options are what a Web needs.

@@ -49,6 +49,10 @@ type Rooms interface {
 	// Ask says something in a room and yields events until the answer has come. An error with a method BadInput
 	// that returns true is for the sender to correct.
 	Ask(ctx context.Context, room string, user chat.User, text string) iter.Seq2[Event, error]
+	// ChangeRoom gives a room a title and archives it, each unless it is nil. Its errors are like those of Ask.
+	ChangeRoom(ctx context.Context, room string, title *string, isArchived *bool) error
+	// ForgetRoom is called after the lines of a room were deleted.
+	ForgetRoom(ctx context.Context, room string) error
 }
 
 // Platforms reports the state of the chat platforms.

@@ -167,6 +167,10 @@ func (b *bot) ToolsEnabled() bool { return true }
 
 func (b *bot) DeleteRoom(context.Context, string) error { return nil }
 
+func (b *bot) ChangeRoom(context.Context, string, *string, *bool) error { return nil }
+
+func (b *bot) ForgetRoom(context.Context, string) error { return nil }
+
 func (b *bot) Undelivered(context.Context) ([]store.Post, error) { return nil, nil }
 
 func (b *bot) Feedback(context.Context) ([]store.Feedback, error) { return nil, nil }
@@ -496,9 +500,8 @@ var everything = []string{
 	"GET /api/v1/agents/default/files", "POST /api/v1/agents/default/files", "GET /api/v1/agents/default/files/a.md",
 	"DELETE /api/v1/agents/default/files/a.md",
 	"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings",
-	"POST /digests/morning/run", "POST /digests/morning/preview", "POST /digests/morning/explain",
-	"POST /digests/morning/pause", "POST /digests/morning/remove", "GET /feeds", "GET /api/v1/totals", "POST /logout", "GET /unknown",
-	"POST /digests/morning/unsubscribed/a@example.org/remove", "DELETE /api/v1/digests/morning/unsubscribed/a@example.org",
+	"POST /digests/morning/run", "POST /digests/morning/preview", "POST /digests/morning/remove", "GET /feeds", "GET /api/v1/totals", "POST /logout", "GET /unknown",
+	"POST /digests/morning/unsubscribed/a@example.org/remove", "POST /chat/general/delete", "PATCH /api/v1/conversations/web%3A%2Fgeneral", "DELETE /api/v1/digests/morning/unsubscribed/a@example.org",
 	"GET /api/v1/status", "GET /api/v1/mcp/servers", "GET /api/v1/mcp/servers/files",
 	"GET /api/v1/mcp/servers/files/tools",
 	"GET /api/v1/mcp/servers/files/logs", "GET /api/v1/conversations", "GET /api/v1/conversations/web%3A%2Fgeneral",
@@ -570,7 +573,10 @@ func TestTheAPI(t *testing.T) {
 		{"GET /api/v1/conversations/nonsense", "", 400, `percent-encode`},
 		{"DELETE /api/v1/conversations/slack%3AT1%2FC1%2F17.1", "", 404, `slack:T1/C1/17.1`},
 		{"DELETE /api/v1/conversations/web%3A%2Fgeneral", "", 204, ""},
-		{"PATCH /api/v1/conversations/web%3A%2Fgeneral", "", 405, `use DELETE or GET`},
+		{"PUT /api/v1/conversations/web%3A%2Fgeneral", "", 405, `use DELETE or GET or PATCH`},
+		{"PATCH /api/v1/conversations/web%3A%2Fgeneral", `{"title":"Birds"}`, 204, ""},
+		{"PATCH /api/v1/conversations/web%3A%2Fgeneral", `[]`, 400, `bad_json`},
+		{"PATCH /api/v1/conversations/slack%3AT1%2FC1", `{"title":"Birds"}`, 409, `no_room`},
 		{"POST /api/v1/conversations/discord%3A%40me%2F1/messages", `{"text":"x"}`, 400, `use an address such as web:/general`},
 		{"POST /api/v1/conversations/web%3A%2Fgeneral/messages", `{"text":" "}`, 400, `"code":"bad_request"`},
 		{"POST /api/v1/conversations/web%3A%2Fgeneral/messages", `nonsense`, 400, `"code":"bad_request"`},

@@ -58,7 +58,7 @@ func (s *Server) apiRoutes() *http.ServeMux {
 		"/agents/{name}/files/{file}":       {"GET": s.getFile, "DELETE": s.deleteFile},
 		"/agents/{name}/knowledge":          {"GET": s.searchFiles},
 		"/conversations":                    {"GET": s.listConversations},
-		"/conversations/{address}":          {"GET": s.getConversation, "DELETE": s.deleteConversation},
+		"/conversations/{address}":          {"GET": s.getConversation, "PATCH": s.changeConversation, "DELETE": s.deleteConversation},
 		"/conversations/{address}/messages": {"POST": s.postMessage},
 		"/conversations/{address}/search":   {"GET": s.searchConversation},
 		"/memories":                         {"GET": s.listMemories, "POST": s.addMemory},
@@ -329,9 +329,52 @@ func (s *Server) forget(ctx context.Context, a chat.Address) error {
 	// Also after an error: what the agent knows must not survive a half-deleted conversation.
 	s.o.Agent.Forget(a)
 	if a.Platform == s.o.Rooms.Name() && (err == nil || errors.Is(err, store.ErrNotFound)) {
-		err = s.o.Conversations.DeleteRoom(ctx, a.Channel)
+		if err = s.o.Conversations.DeleteRoom(ctx, a.Channel); err == nil {
+			err = s.o.Rooms.ForgetRoom(ctx, a.Channel)
+		}
 	}
 	return err
+}
+
+// changeConversation serves PATCH /api/v1/conversations/{address}: the title of a web room, and whether it is archived.
+func (s *Server) changeConversation(w http.ResponseWriter, r *http.Request) {
+	a, ok := parseConversation(w, r)
+	if !ok {
+		return
+	}
+	var in struct {
+		Title    *string `json:"title"`
+		Archived *bool   `json:"archived"`
+	}
+	err := json.NewDecoder(r.Body).Decode(&in)
+	switch {
+	case err != nil:
+		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"title":"Holidays","archived":false}`)
+		return
+	case a.Platform != s.o.Rooms.Name():
+		writeError(w, http.StatusConflict, "no_room", "only web rooms have titles", "rename the channel on its platform")
+		return
+	}
+	switch err := s.o.Rooms.ChangeRoom(r.Context(), a.Channel, in.Title, in.Archived); {
+	case isBadInput(err):
+		writeError(w, http.StatusBadRequest, "bad_request", err.Error(), "")
+	case err != nil:
+		s.writeFailure(w, r, "the room could not be changed", err)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// deleteRoomOnPage deletes a web room from its page.
+func (s *Server) deleteRoomOnPage(w http.ResponseWriter, r *http.Request) {
+	a := chat.Address{Platform: s.o.Rooms.Name(), Channel: r.PathValue("room")}
+	if err := s.forget(r.Context(), a); err != nil && !errors.Is(err, store.ErrNotFound) {
+		s.o.Log.Error("room not deleted", "room", a.Channel, "error", err)
+		s.page(w, http.StatusInternalServerError, "problem", "The conversation could not be deleted. The bot's log has the reason.")
+		return
+	}
+	w.Header().Set("HX-Redirect", "/")
+	s.page(w, http.StatusOK, "done", "Deleted.")
 }
 
 // writeNoConversation answers a request for a conversation of which nothing is stored.

@@ -96,6 +96,7 @@ var operations = map[string]operation{
 	"GET /agents/{name}/knowledge":           {summary: "The passages of its files that fit ?q, best first; ?limit", answer: listAnswer},
 	"GET /conversations":                     {summary: "The conversations, by address", answer: listAnswer},
 	"GET /conversations/{address}":           {summary: "The newest turns, lines and imported messages of a conversation, ?limit (200) of each; ?cursor, what next was: the imported messages before, alone. The address is percent-encoded"},
+	"PATCH /conversations/{address}":         {summary: "Give a web room a title, or archive it", body: `{"type":"object","properties":{"title":{"type":"string"},"archived":{"type":"boolean"}}}`, status: 204},
 	"DELETE /conversations/{address}":        {summary: "Forget a conversation", status: 204},
 	"POST /conversations/{address}/messages": {summary: "Say something in a web room; the answer streams", body: `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`, answer: "events"},
 	"GET /conversations/{address}/search":    {summary: "What was said there and fits ?q, best first; a channel stands for its threads, too", answer: listAnswer},

@@ -71,6 +71,7 @@ func (s *Server) dashboard() *http.ServeMux {
 		mux.Handle("GET /static/", s.o.Static)
 	}
 	if s.o.Chat != nil {
+		mux.HandleFunc("POST /chat/{room}/delete", s.deleteRoomOnPage)
 		mux.Handle("/", s.o.Chat)
 	} else {
 		mux.Handle("GET /{$}", http.RedirectHandler("/overview", http.StatusSeeOther))

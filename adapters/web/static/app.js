@@ -61,6 +61,32 @@
     document.getElementById('problem').replaceChildren(p)
   }
 
+  // Rooms with lines that this browser has not shown yet are marked, and counted in the title of the page.
+  const markUnread = () => {
+    const links = [...document.querySelectorAll('[data-newest]')]
+    if (!links.length) return
+    const isFirst = !localStorage.seen
+    const seen = JSON.parse(localStorage.seen || '{}')
+    let unread = 0
+    for (const link of links) {
+      const { room, newest } = link.dataset
+      const isCurrent = link.hasAttribute('aria-current')
+      // In a room that was deleted the numbers begin again.
+      if (isFirst || isCurrent && !document.hidden || seen[room] > +newest) seen[room] = +newest
+      const isNew = +newest > (seen[room] || 0)
+      link.querySelector('.new').hidden = !isNew
+      if (isNew) unread++
+      if (isCurrent) {
+        document.querySelector('h1').textContent = link.firstChild.data
+        document.title = `${link.firstChild.data} · ravenbot`
+      }
+    }
+    localStorage.seen = JSON.stringify(seen)
+    if (unread) document.title = `(${unread}) ${document.title.replace(/^\(\d+\) /, '')}`
+  }
+  markUnread()
+  document.addEventListener('visibilitychange', markUnread)
+
   complete(document)
   document.body.addEventListener('htmx:load', e => complete(e.detail.elt.parentElement || e.detail.elt))
 
@@ -71,6 +97,7 @@
   })
   document.body.addEventListener('htmx:afterSwap', () => {
     for (const id of open) document.getElementById(id)?.setAttribute('open', '')
+    markUnread()
   })
 
   const form = document.getElementById('form')
@@ -99,8 +126,11 @@
     })
     // Pictures that come late move the end.
     scroll.addEventListener('load', () => { if (atEnd) toEnd() }, true)
-    document.body.addEventListener('htmx:sseMessage', () => {
+    document.body.addEventListener('htmx:sseMessage', e => {
       complete(scroll)
+      const current = document.querySelector('[data-newest][aria-current]')
+      current.dataset.newest = Math.max(current.dataset.newest, e.detail.lastEventId)
+      markUnread()
       if (atEnd) toEnd()
     })
     const connection = document.getElementById('connection')
@@ -200,6 +230,7 @@
       recall(0)
       atEnd = true
       toEnd()
+      htmx.trigger(document.body, 'said') // the list of rooms has another order
     })
     text.form.addEventListener('htmx:beforeSwap', e => {
       // A request that is refused before the chat sees it, because it is too large, is answered in JSON.
