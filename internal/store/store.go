@@ -244,7 +244,8 @@ type ToolCall struct {
 	NotRun       bool            `json:"notRun,omitempty"` // it was refused, or nobody approved it
 	Note         string          `json:"note,omitempty"`   // who or what let it pass, or did not
 	Began        time.Time       `json:"began"`
-	Took         time.Duration   `json:"took"`
+	Took         time.Duration   `json:"took"`             // without Waited
+	Waited       time.Duration   `json:"waited,omitempty"` // for a person's decision
 
 	// Whole is the text to keep under ResultID, where that is not empty.
 	Whole string `json:"-"`
