@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -104,6 +105,13 @@ func (digests) Preview(context.Context, string) (digest.Preview, error) {
 
 func (digests) LastVerdicts(context.Context, string) (digest.RunVerdicts, bool, error) {
 	return digest.RunVerdicts{Due: noon, Items: looked, More: 12}, true, nil
+}
+
+func (digests) TryFeed(_ context.Context, name string) (int, error) {
+	if name == "https://gone.example/feed" {
+		return 0, errors.New("the server answered with status 404")
+	}
+	return 2, nil
 }
 
 func (digests) KnownFeeds(context.Context) ([]digest.FeedInfo, error) {
@@ -247,7 +255,19 @@ func TestTheOtherPagesInTheBrowser(t *testing.T) {
 	p.Wait("document.querySelectorAll('.outcome .verdicts tbody tr').length === 4 && " +
 		"document.querySelectorAll('.outcome .verdicts a').length === 3")
 	p.Go(base + "/feeds")
-	p.Wait("document.querySelector('.pill.failed') && document.body.innerText.includes('status 404')")
+	p.Wait("document.querySelector('.row .pill.failed') && document.body.innerText.includes('status 404')")
+	p.Click(".row [hx-post='/feeds/try'] button")
+	p.Wait("document.querySelector('.row .outcome').innerText.includes('Not read: ')")
+	p.Click(".row + .row [hx-post='/feeds/try'] button")
+	p.Wait("document.querySelector('.row + .row .outcome').innerText.includes('It works: 2 items.')")
+	p.Type(".filter [name=q]", "letters")
+	p.Enter(false)
+	p.Wait("location.search === '?q=letters&state=' && document.querySelectorAll('.row').length === 1 && " +
+		"document.querySelector('.row h2').innerText === 'Bird Letters'")
+	p.Go(base + "/feeds?state=failing")
+	p.Wait("document.querySelectorAll('.row').length === 1 && document.querySelector('.row .failed')")
+	p.Go(base + "/digests?q=nothing")
+	p.Wait("document.body.innerText.includes('No digest matches.')")
 	p.Go(base + "/digests")
 	p.Eval("window.confirm = () => true")
 	p.Click(".action")

@@ -258,6 +258,13 @@ func (d digests) LastVerdicts(_ context.Context, name string) (digest.RunVerdict
 	return digest.RunVerdicts{Due: d.now, Items: []digest.Verdict{{Title: "a", Verdict: "too old"}}, More: 2}, true, err
 }
 
+func (d digests) TryFeed(_ context.Context, name string) (int, error) {
+	if name != "https://example.org/feed" {
+		return 0, digest.ErrUnknown
+	}
+	return 3, nil
+}
+
 func (d digests) KnownFeeds(context.Context) ([]digest.FeedInfo, error) {
 	return []digest.FeedInfo{{Name: "https://example.org/feed", UsedBy: []string{"morning"}}}, nil
 }

@@ -349,7 +349,7 @@ func (s *Server) changeConversation(w http.ResponseWriter, r *http.Request) {
 	err := json.NewDecoder(r.Body).Decode(&in)
 	switch {
 	case err != nil:
-		writeError(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"title":"Holidays","archived":false}`)
+		writeHints(w, http.StatusBadRequest, "bad_json", err.Error(), `send {"title":"Holidays","archived":false}`, "")
 		return
 	case a.Platform != s.o.Rooms.Name():
 		writeError(w, http.StatusConflict, "no_room", "only web rooms have titles", "rename the channel on its platform")

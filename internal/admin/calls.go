@@ -46,7 +46,8 @@ type callView struct {
 	Error      string          `json:"error"`
 	NotRun     bool            `json:"notRun,omitempty"` // it was refused, or nobody approved it
 	Note       string          `json:"note,omitempty"`
-	DurationMs float64         `json:"durationMs"`
+	DurationMs float64         `json:"durationMs"`         // without waitedMs
+	WaitedMs   float64         `json:"waitedMs,omitempty"` // for a person's decision
 	Channel    string          `json:"channel"`
 	User       string          `json:"user"`
 	Turn       string          `json:"turn"`
@@ -68,6 +69,7 @@ func newCallView(c store.ToolCall) callView {
 		NotRun:     c.NotRun,
 		Note:       c.Note,
 		DurationMs: float64(c.Took.Microseconds()) / 1000,
+		WaitedMs:   float64(c.Waited.Microseconds()) / 1000,
 		User:       c.User,
 		Turn:       c.Turn,
 	}
@@ -83,12 +85,24 @@ func newCallView(c store.ToolCall) callView {
 
 // callsView is the page of calls.
 type callsView struct {
+	Filter filter
 	Open   []Approval
 	Grants []approval.Grant
 	Calls  []numberedCall
 	// Made and Times are the calls of the last days, and how long they took.
 	Made, Times picture
 	Unread      bool // what was counted in the last days could not be read
+}
+
+// State returns how a call ended, in words.
+func (v callView) State() string {
+	switch {
+	case v.NotRun:
+		return "not run"
+	case v.Error != "":
+		return "failed"
+	}
+	return "done"
 }
 
 type numberedCall struct {
@@ -101,13 +115,22 @@ const maxShownCalls = 50
 
 // callsPage shows the page of calls, or only its list when the page refreshes itself.
 func (s *Server) callsPage(w http.ResponseWriter, r *http.Request) {
-	list, err := s.o.Calls.ToolCalls(r.Context(), 0, maxShownCalls, nil)
+	f := newFilter(r, "/calls", "done", "failed", "not run")
+	tool, who := f.add(r, "tool", "Tool or server"), f.add(r, "who", "User or channel")
+	contains := func(part string, texts ...string) bool {
+		return strings.Contains(strings.ToLower(strings.Join(texts, " ")), part)
+	}
+	list, err := s.o.Calls.ToolCalls(r.Context(), 0, maxShownCalls, func(c store.ToolCall) bool {
+		v := newCallView(c)
+		return (f.State == "" || f.State == v.State()) && contains(tool, c.Tool, c.Server) && contains(who, c.User, v.Channel) &&
+			f.has(c.Tool, c.Server, c.User, v.Channel, string(c.Args), c.Result, c.Error, c.Note)
+	})
 	if err != nil {
 		s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
 		s.page(w, http.StatusInternalServerError, "note-page", "The calls could not be listed; the bot's log has the reason.")
 		return
 	}
-	v := callsView{Grants: s.o.Grants.List()}
+	v := callsView{Grants: s.o.Grants.List(), Filter: f}
 	for _, c := range list {
 		v.Calls = append(v.Calls, numberedCall{newCallView(c), c.Seq})
 	}

@@ -142,14 +142,18 @@ func countText(n uint64, one, several string) string {
 	return fmt.Sprintf("%d %s", n, several)
 }
 
-// secondsText returns a time for people, in seconds or milliseconds.
+// secondsText returns a time for people: "less than 1 ms", "80 ms", "1.2 s", "11 min 28 s" or "2 h 5 min".
 func secondsText(seconds float64) string {
 	switch d := time.Duration(seconds * float64(time.Second)); {
 	case d < time.Millisecond:
 		return "less than 1 ms"
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
-	default:
+	case d < time.Minute:
 		return fmt.Sprintf("%.1f s", seconds)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	default:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
 	}
 }

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"ravenbot/internal/digest"
+	"ravenbot/internal/feed"
 	"ravenbot/internal/store"
 )
 
@@ -25,6 +27,8 @@ type Digests interface {
 	Run(ctx context.Context, name string, due time.Time, manual bool) (store.Run, error)
 	LastVerdicts(ctx context.Context, name string) (digest.RunVerdicts, bool, error)
 	KnownFeeds(ctx context.Context) ([]digest.FeedInfo, error)
+	// TryFeed reads a feed now and returns how many items it has.
+	TryFeed(ctx context.Context, name string) (items int, err error)
 
 	// Add and Replace take a digest as config.json has it.
 	Add(ctx context.Context, name string, entry json.RawMessage) (digest.Info, error)
@@ -205,6 +209,8 @@ func (s *Server) listFeeds(w http.ResponseWriter, r *http.Request) {
 // digestsView is the page of digests.
 type digestsView struct {
 	Digests   []digestView
+	Filter    filter
+	All       int  // digests, with those that the filter leaves out
 	MaxCharts int  // there are more digests than the page has charts for, which is this number; 0: there are not
 	Unread    bool // what was counted in the last days could not be read
 }
@@ -223,7 +229,14 @@ func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	days, isUnread := s.lastDays(r)
-	v := digestsView{Unread: isUnread, MaxCharts: limitCharts(len(list))}
+	v := digestsView{Unread: isUnread, MaxCharts: limitCharts(len(list)), All: len(list)}
+	v.Filter = newFilter(r, "/digests", "failing", "paused")
+	fails := func(i digest.Info) bool { return i.Last != nil && !i.Last.OK }
+	list = slices.DeleteFunc(slices.Clone(list), func(i digest.Info) bool {
+		isShown := v.Filter.isState("failing", fails(i)) && v.Filter.isState("paused", i.Paused)
+		return !isShown || !v.Filter.has(slices.Concat([]string{i.Name}, i.Feeds, i.Post)...)
+	})
+	sortFailing(list, fails)
 	for n, i := range list {
 		one := digestView{Info: i}
 		if n < maxCharts {
@@ -258,7 +271,9 @@ func (s *Server) addDigestOnPage(w http.ResponseWriter, r *http.Request) {
 
 // feedsView is the page of feeds.
 type feedsView struct {
+	Filter    filter
 	Feeds     []feedView
+	All       int  // as in digestsView
 	MaxCharts int  // as in digestsView
 	Unread    bool // as in digestsView
 }
@@ -277,7 +292,13 @@ func (s *Server) feedsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	days, isUnread := s.lastDays(r)
-	v := feedsView{Unread: isUnread, MaxCharts: limitCharts(len(list))}
+	v := feedsView{Unread: isUnread, MaxCharts: limitCharts(len(list)), All: len(list)}
+	v.Filter = newFilter(r, "/feeds", "failing")
+	fails := func(i digest.FeedInfo) bool { return i.FailingSince != nil }
+	list = slices.DeleteFunc(slices.Clone(list), func(i digest.FeedInfo) bool {
+		return !v.Filter.isState("failing", fails(i)) || !v.Filter.has(slices.Concat(i.UsedBy, []string{i.Name, i.Title})...)
+	})
+	sortFailing(list, fails)
 	for n, i := range list {
 		one := feedView{FeedInfo: i}
 		if n < maxCharts {
@@ -286,6 +307,20 @@ func (s *Server) feedsPage(w http.ResponseWriter, r *http.Request) {
 		v.Feeds = append(v.Feeds, one)
 	}
 	s.page(w, http.StatusOK, "feeds", v)
+}
+
+// tryFeed reads a feed from the button of the page.
+func (s *Server) tryFeed(w http.ResponseWriter, r *http.Request) {
+	name := r.PostFormValue("feed")
+	n, err := s.o.Digests.TryFeed(r.Context(), name)
+	switch {
+	case errors.Is(err, digest.ErrUnknown):
+		s.page(w, http.StatusNotFound, "problem", "This feed is no longer followed.")
+	case err != nil:
+		s.page(w, http.StatusOK, "problem", "Not read: "+feed.Explain(name, err)+".")
+	default:
+		s.page(w, http.StatusOK, "done", "It works: "+countText(uint64(n), "item", "items")+".")
+	}
 }
 
 // showListError shows that a list could not be read. The cause is for the log.

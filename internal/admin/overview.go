@@ -62,8 +62,27 @@ type overviewView struct {
 type stateView struct {
 	Status
 	Servers []mcp.Status
+	Circuit []modelView
 	Faults  []fault
 	Asking  int // tool calls that wait for a decision
+}
+
+// modelView is what is known of a model: that it answered, that it fails, or nothing yet.
+type modelView struct{ Name, Class, Words string }
+
+// viewModel returns what the requests since the start show of a model.
+func viewModel(m breaker.Status, now time.Time) modelView {
+	switch {
+	case m.State != breaker.Closed:
+		words := "failing, tried at the next request"
+		if wait := m.Until.Sub(now); wait > 0 {
+			words = "failing, next try in " + secondsText(wait.Round(time.Second).Seconds())
+		}
+		return modelView{m.Name, "failed", words}
+	case m.Answered.IsZero():
+		return modelView{m.Name, "", "no request yet"}
+	}
+	return modelView{m.Name, "ok", "answered " + secondsText(now.Sub(m.Answered).Round(time.Second).Seconds()) + " ago"}
 }
 
 // fault is something that somebody has to look after.
@@ -119,6 +138,7 @@ func (s *Server) state() stateView {
 		}
 	}
 	for _, m := range v.ModelCircuits {
+		v.Circuit = append(v.Circuit, viewModel(m, s.o.Now()))
 		if m.State != breaker.Closed {
 			add("", "The model %s fails and is not asked for a while: %s", m.Name, m.Error)
 		}

@@ -25,6 +25,7 @@ var templates = sync.OnceValue(func() *template.Template {
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"clock": func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") },
 		"path":  url.PathEscape,
+		"took":  func(ms float64) string { return secondsText(ms / 1000) },
 		"web": func(link string) bool {
 			return strings.HasPrefix(link, "https://") || strings.HasPrefix(link, "http://")
 		},
@@ -59,6 +60,7 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux.HandleFunc("GET /digests", s.digestsPage)
 	mux.HandleFunc("POST /digests", s.addDigestOnPage)
 	mux.HandleFunc("GET /feeds", s.feedsPage)
+	mux.HandleFunc("POST /feeds/try", s.tryFeed)
 	mux.HandleFunc("GET /posts", s.postsPage)
 	mux.HandleFunc("GET /settings", s.settingsForm)
 	mux.HandleFunc("POST /settings", s.saveSettings)

@@ -161,7 +161,7 @@ func (days lastDays) drawCallTimes(of func(totals.Day) measure.Total) picture {
 		return figure{Value: mean, Label: secondsText(mean)}
 	})
 	return picture{Chart: newBars("Mean time of a call", "",
-		"at most "+secondsText(longest)+", with the wait for an approval", figures)}
+		"at most "+secondsText(longest)+", without the wait for an approval", figures)}
 }
 
 // drawRuns returns whether the runs of a digest went well, and what they posted. Who posts nothing has the first alone.

@@ -88,7 +88,7 @@ func TestPages_ShowTheLastDays(t *testing.T) {
 		"/calls": {true, "", 2, []string{
 			"Calls a day: 13 calls in 13 days, 11 failed; 500 ms a call in the last 7 days",
 			"<title>2026-03-04: 3 calls, 1 failed, 500 ms each</title>",
-			"Mean time of a call: at most 2.0 s, with the wait for an approval",
+			"Mean time of a call: at most 2.0 s, without the wait for an approval",
 		}},
 		"/digests": {false, "No runs in the last 30 days.", 2, []string{
 			"Runs: 1 run in 13 days", `aria-label="Runs of morning, from`, "<title>2026-03-04: 1 run</title>",

@@ -57,6 +57,30 @@ func (s *Service) KnownFeeds(ctx context.Context) ([]FeedInfo, error) {
 	return list, nil
 }
 
+// TryFeed reads a feed of KnownFeeds now, however often it has failed, and returns how many items it has. The error is
+// ErrUnknown if no feed has the name.
+func (s *Service) TryFeed(ctx context.Context, name string) (items int, err error) {
+	urls := map[string]string{}
+	for _, d := range s.specs() {
+		for _, f := range d.Feeds {
+			urls[f.displayURL()] = f.URL
+		}
+	}
+	subs, err := s.o.Store.Subscriptions(ctx)
+	for _, sub := range subs {
+		urls[sub.URL] = sub.URL
+	}
+	url, known := urls[name]
+	if err == nil && !known {
+		err = ErrUnknown
+	}
+	if err != nil {
+		return 0, err
+	}
+	res, err := s.o.Feeds.Fetch(ctx, url)
+	return len(res.Document.Items), err
+}
+
 // addFetchState adds the state that package feed stores of a feed.
 func (s *Service) addFetchState(ctx context.Context, url string, i *FeedInfo) error {
 	kept, found, err := s.o.Store.LoadFeed(ctx, url)

@@ -212,7 +212,9 @@ func (i *Invoker) callAllowed(ctx context.Context, in *tool.Intent) (res tool.Re
 		return tool.Refusal(fmt.Sprintf("%s was not run: %s.", in.Tool.Name, v.Reason)), v.Reason
 	case tool.Ask:
 		in.Caller.WaitForPerson("waits for an approval")
+		asked := i.o.Now()
 		ok, words, err := i.o.Approvals.Ask(ctx, *in, v)
+		in.Waited = i.o.Now().Sub(asked)
 		if in.Caller.Report != nil {
 			in.Caller.Report("")
 		}

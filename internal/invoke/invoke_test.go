@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,7 +30,8 @@ type stage struct {
 	begun int
 	yes   bool
 	words string
-	told  []string // to those who watch
+	wait  time.Duration // of an approval
+	told  []string      // to those who watch
 	rules rules
 }
 
@@ -68,6 +70,7 @@ func newStage() *stage {
 
 func (s *stage) Ask(context.Context, tool.Intent, tool.Verdict) (bool, string, error) {
 	s.asked++
+	time.Sleep(s.wait)
 	return s.yes, s.words, nil
 }
 
@@ -296,4 +299,19 @@ func TestTotals_CountCallsByServer(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the totals (-want +got):\n%s", diff)
 	}
+}
+
+func TestCall_WaitForApproval_IsApartFromTheTimeOfTheTool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage()
+		s.yes, s.wait = true, 10*time.Minute
+		s.rules.decide = func(tool.Caller, tool.Named) (tool.Decision, string) { return tool.Ask, "it writes" }
+		_, record := s.call(t, `{}`, func() (tool.Result, error) {
+			time.Sleep(2 * time.Second)
+			return fine()
+		})
+		if record.Took != 2*time.Second || record.Waited != 10*time.Minute {
+			t.Errorf("the call took %v and waited %v, want 2s and 10m", record.Took, record.Waited)
+		}
+	})
 }

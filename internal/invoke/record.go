@@ -42,7 +42,8 @@ func (i *Invoker) record(
 		NotRun:       res.NotRun,
 		Note:         note,
 		Began:        began,
-		Took:         i.o.Now().Sub(began),
+		Took:         i.o.Now().Sub(began) - in.Waited,
+		Waited:       in.Waited,
 	}
 	// Masked before it is cut: half of a secret would not be found.
 	beginning := text.Cut(i.o.Rules.Mask(res.Text), shown)

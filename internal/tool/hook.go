@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"time"
 )
 
 // Decision is what a policy or a hook decides about a call.
@@ -20,6 +21,8 @@ type Intent struct {
 	Caller Caller
 	Tool   Named
 	Args   json.RawMessage
+	// Waited is how long the call has waited for a person's decision.
+	Waited time.Duration
 }
 
 // Delegate is a tool of the bot whose calls are made by an MCP server.

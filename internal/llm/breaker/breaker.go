@@ -63,11 +63,13 @@ type Status struct {
 	State State     `json:"state"`
 	Error string    `json:"error,omitempty"` // that opened the circuit
 	Until time.Time `json:"until,omitzero"`  // the next request is made then
+	// Answered is when the model last answered; zero: it has not since the start.
+	Answered time.Time `json:"answered,omitzero"`
 }
 
 // Status returns the state of the model's circuit now.
 func (m *Model) Status() Status {
-	s := Status{Name: m.o.Name, ID: m.ID()}
+	s := Status{Name: m.o.Name, ID: m.ID(), Answered: m.circuit.lastAnswer()}
 	state, fault, until := m.circuit.state(time.Now())
 	if s.State = state; state != Closed {
 		s.Error, s.Until = fault.Error(), until.Round(0)

@@ -157,7 +157,7 @@ func TestGenerate_Open_ProbesOnceWithGrowingPausesAndClosesAtSuccess(t *testing.
 		if fault := ask(t.Context(), m); fault != nil {
 			t.Fatal(fault)
 		}
-		if s := m.Status(); s != (breaker.Status{Name: "default", ID: "test/model", State: breaker.Closed}) {
+		if s := m.Status(); s.State != breaker.Closed || s.Error != "" || !s.Until.IsZero() || !s.Answered.Equal(time.Now()) {
 			t.Errorf("after a good answer the status is %+v", s)
 		}
 		if !strings.Contains(log.String(), "model circuit closed") {
@@ -446,6 +446,23 @@ func TestCanAnswer_IsFalseWhileTheCircuitIsOpenAndWhereTheModelSaysSo(t *testing
 		narrow := breaker.New(selective{p}, breaker.Options{})
 		if narrow.CanAnswer(llm.Request{System: "unknown"}) || !narrow.CanAnswer(llm.Request{System: "known"}) {
 			t.Error("the model itself is not asked")
+		}
+	})
+}
+
+func TestStatus_SaysWhenTheModelLastAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, m, _ := start(failing(llm.Unavailable, 0))
+		if ask(t.Context(), m); !m.Status().Answered.IsZero() {
+			t.Errorf("a failure counts as an answer: %+v", m.Status())
+		}
+		p.set(answering)
+		ask(t.Context(), m)
+		at := time.Now()
+		time.Sleep(time.Minute)
+		p.set(failing(llm.Unavailable, 0))
+		if ask(t.Context(), m); !m.Status().Answered.Equal(at) {
+			t.Errorf("it last answered at %v, want %v", m.Status().Answered, at)
 		}
 	})
 }

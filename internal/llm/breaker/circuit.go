@@ -39,6 +39,7 @@ type circuit struct {
 	until    time.Time     // when the next probe may be made
 	probing  bool          // a probe is under way
 	fault    llm.Error     // that opened it
+	answered time.Time     // when a request was last answered; zero: none was
 }
 
 // begin reports whether a request may be made, and whether it is a probe. Otherwise it returns the
@@ -82,6 +83,9 @@ func (c *circuit) end(began, now time.Time, isProbe bool, err error) (change, er
 		c.probing = false
 	}
 	fault, failed := failure(err)
+	if err == nil {
+		c.answered = now
+	}
 	switch {
 	case failed && c.pause > 0 && !isProbe:
 		// The request began before the circuit opened.
@@ -133,6 +137,13 @@ func failure(err error) (fault *llm.Error, ok bool) {
 func hasAnswered(err error) bool {
 	var fault *llm.Error
 	return err == nil || errors.As(err, &fault)
+}
+
+// lastAnswer returns when a request was last answered; zero: none was.
+func (c *circuit) lastAnswer() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answered.Round(0)
 }
 
 // state returns the state of the circuit, with the error that opened it and when the next probe may

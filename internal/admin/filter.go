@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// filter is which of the things of a list a page shows.
+type filter struct {
+	Path   string // of the page
+	Q      string // words that something has to have
+	State  string // one of States; "": any
+	States []string
+	Fields []filterField // for single properties
+}
+
+// filterField is a filter for a property; it is empty, or something that the property contains.
+type filterField struct{ Name, Label, Value string }
+
+// newFilter returns the filter of a request.
+func newFilter(r *http.Request, path string, states ...string) filter {
+	f := filter{Path: path, Q: strings.TrimSpace(r.FormValue("q")), States: states}
+	if state := r.FormValue("state"); slices.Contains(states, state) {
+		f.State = state
+	}
+	return f
+}
+
+// add adds a field for a property, and returns what it must contain.
+func (f *filter) add(r *http.Request, name, label string) string {
+	value := strings.ToLower(strings.TrimSpace(r.FormValue(name)))
+	f.Fields = append(f.Fields, filterField{name, label, value})
+	return value
+}
+
+// isState reports whether the filter is for another state, or something is in this one.
+func (f filter) isState(state string, is bool) bool { return f.State != state || is }
+
+// has reports whether texts have all words of the filter, in any case.
+func (f filter) has(texts ...string) bool {
+	all := strings.ToLower(strings.Join(texts, "\n"))
+	return !slices.ContainsFunc(strings.Fields(strings.ToLower(f.Q)), func(word string) bool { return !strings.Contains(all, word) })
+}
+
+// Address returns the address of the page with the filter.
+func (f filter) Address() string {
+	q := url.Values{"q": {f.Q}, "state": {f.State}}
+	for _, field := range f.Fields {
+		q.Set(field.Name, field.Value)
+	}
+	return f.Path + "?" + q.Encode()
+}
+
+// IsSet reports whether the filter leaves anything out.
+func (f filter) IsSet() bool {
+	return f.Q != "" || f.State != "" || slices.ContainsFunc(f.Fields, func(field filterField) bool { return field.Value != "" })
+}
+
+// sortFailing moves what fails to the front.
+func sortFailing[T any](list []T, fails func(T) bool) {
+	slices.SortStableFunc(list, func(a, b T) int {
+		switch {
+		case fails(a) == fails(b):
+			return 0
+		case fails(a):
+			return -1
+		}
+		return 1
+	})
+}
