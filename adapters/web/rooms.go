@@ -53,7 +53,8 @@ func (w *Web) roomLinks(ctx context.Context, current string) ([]roomLink, error)
 		if err != nil {
 			w.o.Logger.Error("title of a room not read", "room", name, "error", err)
 		}
-		links[i] = roomLink{Room: name, Title: cmp.Or(info.Title, name), IsArchived: info.IsArchived, IsCurrent: name == current}
+		links[i] = roomLink{Room: name, Title: cmp.Or(info.Title, name), IsArchived: info.IsArchived}
+		links[i].IsCurrent = name == current
 		newest, err := w.o.Log.Entries(ctx, name, 0, 1)
 		if err != nil {
 			return nil, err

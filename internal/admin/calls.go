@@ -122,12 +122,11 @@ func (s *Server) callsPage(w http.ResponseWriter, r *http.Request) {
 	}
 	list, err := s.o.Calls.ToolCalls(r.Context(), 0, maxShownCalls, func(c store.ToolCall) bool {
 		v := newCallView(c)
-		return (f.State == "" || f.State == v.State()) && contains(tool, c.Tool, c.Server) && contains(who, c.User, v.Channel) &&
-			f.has(c.Tool, c.Server, c.User, v.Channel, string(c.Args), c.Result, c.Error, c.Note)
+		return (f.State == "" || f.State == v.State()) && contains(tool, c.Tool, c.Server) &&
+			contains(who, c.User, v.Channel) && f.has(c.Tool, c.Server, c.User, v.Channel, string(c.Args), c.Result, c.Error, c.Note)
 	})
 	if err != nil {
-		s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
-		s.page(w, http.StatusInternalServerError, "note-page", "The calls could not be listed; the bot's log has the reason.")
+		s.showListError(w, r, "calls", err)
 		return
 	}
 	v := callsView{Grants: s.o.Grants.List(), Filter: f}

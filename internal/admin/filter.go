@@ -41,7 +41,8 @@ func (f filter) isState(state string, is bool) bool { return f.State != state ||
 // has reports whether texts have all words of the filter, in any case.
 func (f filter) has(texts ...string) bool {
 	all := strings.ToLower(strings.Join(texts, "\n"))
-	return !slices.ContainsFunc(strings.Fields(strings.ToLower(f.Q)), func(word string) bool { return !strings.Contains(all, word) })
+	lacks := func(word string) bool { return !strings.Contains(all, word) }
+	return !slices.ContainsFunc(strings.Fields(strings.ToLower(f.Q)), lacks)
 }
 
 // Address returns the address of the page with the filter.
@@ -55,18 +56,17 @@ func (f filter) Address() string {
 
 // IsSet reports whether the filter leaves anything out.
 func (f filter) IsSet() bool {
-	return f.Q != "" || f.State != "" || slices.ContainsFunc(f.Fields, func(field filterField) bool { return field.Value != "" })
+	isSet := func(field filterField) bool { return field.Value != "" }
+	return f.Q != "" || f.State != "" || slices.ContainsFunc(f.Fields, isSet)
 }
 
 // sortFailing moves what fails to the front.
 func sortFailing[T any](list []T, fails func(T) bool) {
-	slices.SortStableFunc(list, func(a, b T) int {
-		switch {
-		case fails(a) == fails(b):
+	rank := func(one T) int {
+		if fails(one) {
 			return 0
-		case fails(a):
-			return -1
 		}
 		return 1
-	})
+	}
+	slices.SortStableFunc(list, func(a, b T) int { return rank(a) - rank(b) })
 }

@@ -39,7 +39,7 @@ func TestViewModel_ShowsEvidence(t *testing.T) {
 		{"m", "", "no request yet"}:                           {State: breaker.Closed},
 		{"m", "ok", "answered 5 min 0 s ago"}:                 {State: breaker.Closed, Answered: now.Add(-5 * time.Minute)},
 		{"m", "failed", "failing, next try in 30.0 s"}:        {State: breaker.Open, Until: now.Add(30 * time.Second), Answered: now},
-		{"m", "failed", "failing, tried at the next request"}: {State: breaker.HalfOpen, Until: now},
+		{"m", "failed", "failing, next try in 1.0 s"}: {State: breaker.HalfOpen, Until: now},
 	} {
 		s.Name = "m"
 		if got := viewModel(s, now); got != want {

@@ -74,11 +74,8 @@ type modelView struct{ Name, Class, Words string }
 func viewModel(m breaker.Status, now time.Time) modelView {
 	switch {
 	case m.State != breaker.Closed:
-		words := "failing, tried at the next request"
-		if wait := m.Until.Sub(now); wait > 0 {
-			words = "failing, next try in " + secondsText(wait.Round(time.Second).Seconds())
-		}
-		return modelView{m.Name, "failed", words}
+		wait := max(time.Second, m.Until.Sub(now).Round(time.Second))
+		return modelView{m.Name, "failed", "failing, next try in " + secondsText(wait.Seconds())}
 	case m.Answered.IsZero():
 		return modelView{m.Name, "", "no request yet"}
 	}

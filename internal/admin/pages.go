@@ -85,8 +85,7 @@ func (s *Server) dashboard() *http.ServeMux {
 func (s *Server) postsPage(w http.ResponseWriter, r *http.Request) {
 	list, err := s.o.Conversations.Undelivered(r.Context())
 	if err != nil {
-		s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
-		s.page(w, http.StatusInternalServerError, "note-page", "The posts could not be listed; the bot's log has the reason.")
+		s.showListError(w, r, "posts", err)
 		return
 	}
 	slices.Reverse(list)

@@ -37,7 +37,8 @@ func (formulas) Parse(_ ast.Node, block gtext.Reader, _ parser.Context) ast.Node
 	switch {
 	case found == nil:
 		return nil
-	case found[0] == '$' && found[1] != '$' && (!formulaSign().Match(found) || len(rest) > 0 && unicode.IsDigit(rune(rest[0]))):
+	case found[0] == '$' && found[1] != '$' &&
+		(!formulaSign().Match(found) || len(rest) > 0 && unicode.IsDigit(rune(rest[0]))):
 		return nil
 	}
 	block.Advance(len(found))
