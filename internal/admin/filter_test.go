@@ -36,10 +36,10 @@ func TestFilter_KeepsWhatHasItsWordsAndState(t *testing.T) {
 func TestViewModel_ShowsEvidence(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	for want, s := range map[modelView]breaker.Status{
-		{"m", "", "no request yet"}:                           {State: breaker.Closed},
-		{"m", "ok", "answered 5 min 0 s ago"}:                 {State: breaker.Closed, Answered: now.Add(-5 * time.Minute)},
-		{"m", "failed", "failing, next try in 30.0 s"}:        {State: breaker.Open, Until: now.Add(30 * time.Second), Answered: now},
-		{"m", "failed", "failing, next try in 1.0 s"}: {State: breaker.HalfOpen, Until: now},
+		{"m", "", "no request yet"}:                    {State: breaker.Closed},
+		{"m", "ok", "answered 5 min 0 s ago"}:          {State: breaker.Closed, Answered: now.Add(-5 * time.Minute)},
+		{"m", "failed", "failing, next try in 30.0 s"}: {State: breaker.Open, Until: now.Add(30 * time.Second), Answered: now},
+		{"m", "failed", "failing, next try in 1.0 s"}:  {State: breaker.HalfOpen, Until: now},
 	} {
 		s.Name = "m"
 		if got := viewModel(s, now); got != want {
