@@ -58,7 +58,7 @@ func TestPhone_BarIsOneRowWithMenus(t *testing.T) {
 
 func TestChat_DividesDaysAndShowsShortTimes(t *testing.T) {
 	_, db, p, base := dashboard(t, ignore)
-	person := operator()
+	person := chat.Operator()
 	for i, id := range []string{"room/a", "room/b", "room/c"} {
 		at := time.Date(2026, 3, 4+i/2, 10, i, 0, 0, time.UTC)
 		e := store.Entry{ID: id, Room: "general", At: at, User: &person, Text: "/help"}

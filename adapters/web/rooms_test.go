@@ -15,7 +15,7 @@ import (
 
 func TestRoomLinks_AreSortedByLastUse(t *testing.T) {
 	w, db := begin(t, ignore)
-	person := operator()
+	person := chat.Operator()
 	for i, room := range []string{"old", "new", "archived"} {
 		e := store.Entry{ID: "room/a", Room: room, At: noon.Add(time.Duration(i) * time.Hour), User: &person, Text: "x"}
 		if _, err := db.SaveEntry(t.Context(), e); err != nil {
