@@ -76,6 +76,7 @@ const (
 	errNoPermission   = 50013
 	errWebhookToken   = 50027
 	errBadForm        = 50035
+	errArchived       = 50083
 )
 
 // apiError is a request that failed; but for maybe it had no effect.
@@ -376,6 +377,8 @@ func refusalReason(e *apiError) string {
 		return "the bot may not write here; give its role Send Messages, Send Messages in Threads and Embed Links"
 	case errCannotDM:
 		return "this person does not take direct messages from the bot"
+	case errArchived:
+		return "the thread is archived and locked"
 	case errBadForm:
 		return "Discord refused the form of the message"
 	}
@@ -391,7 +394,12 @@ func (d *Discord) postError(err error) error {
 	}
 	switch {
 	case isRefused(err):
-		return &chat.PostError{Permanent: true, Err: fmt.Errorf("%s: %w", refusalReason(e), err)}
+		return &chat.PostError{
+			Permanent:   true,
+			Unreachable: isCode(err, errUnknownChannel, errNoAccess, errNoPermission, errArchived),
+			Reason:      refusalReason(e),
+			Err:         fmt.Errorf("%s: %w", refusalReason(e), err),
+		}
 	case isUnauthorized(err):
 		return &chat.PostError{After: maxPause, Err: tokenError(err)}
 	case isBlocked(err):

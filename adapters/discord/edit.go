@@ -57,7 +57,7 @@ func (p *postJob) editPost(ctx context.Context, id string) error {
 // removeSurplus deletes the posts that were to be replaced and are not. One that Discord does not let it delete stays.
 func (p *postJob) removeSurplus(ctx context.Context) error {
 	for _, id := range p.draft.Replaces.IDs {
-		if id == p.uneditable || slices.Contains(p.ids, id) {
+		if slices.Contains(p.ids, id) {
 			continue
 		}
 		if err := p.callOnPost(ctx, request{method: "DELETE"}, id); err != nil && !isRefused(err) {

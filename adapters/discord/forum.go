@@ -3,6 +3,7 @@ package discord
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,14 +77,14 @@ func (f forumChannel) tagIDs(names []string) ([]string, error) {
 	return ids, nil
 }
 
-// CheckTags returns a *chat.SetupError where a post with tags cannot be made in a channel, and another error where that
-// could not be found out.
-func (d *Discord) CheckTags(ctx context.Context, to chat.Address, tags []string) error {
-	if to.Workspace == directGuild || to.Thread != "" {
-		_, err := forumChannel{Name: channelOf(to)}.tagIDs(tags)
-		return err
+// CheckPost returns a *chat.SetupError if a post with tags cannot be made in a place, because its tags do not fit or
+// Discord does not show the place to the bot or lets it not write there, and another error if Discord cannot be asked.
+func (d *Discord) CheckPost(ctx context.Context, to chat.Address, tags []string) error {
+	f, err := d.fetchForum(ctx, channelOf(to))
+	var e *apiError
+	if isRefused(err) && errors.As(err, &e) {
+		return &chat.SetupError{Reason: refusalReason(e)}
 	}
-	f, err := d.fetchForum(ctx, to.Channel)
 	if err == nil {
 		_, err = f.tagIDs(tags)
 	}

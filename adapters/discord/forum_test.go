@@ -87,7 +87,7 @@ func TestForum_TagsThatDoNotFit_AreRefused(t *testing.T) {
 		{general, []string{"news"}, "is no forum"},
 		{general, nil, ""},
 	} {
-		err := s.d.CheckTags(t.Context(), c.to, c.tags)
+		err := s.d.CheckPost(t.Context(), c.to, c.tags)
 		var fault *chat.SetupError
 		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &fault) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v with %q: %v, want %q", c.to, c.tags, err, c.want)
@@ -98,11 +98,11 @@ func TestForum_TagsThatDoNotFit_AreRefused(t *testing.T) {
 		!refused.Permanent || len(s.Threads(at.Channel)) != 0 {
 		t.Errorf("a post without a tag: %v", err)
 	}
-	if err := s.d.CheckTags(t.Context(), chat.Address{
+	if err := s.d.CheckPost(t.Context(), chat.Address{
 		Platform:  "discord",
 		Workspace: s.guild.ID,
 		Channel:   "9",
-	}, nil); err == nil || errors.As(err, new(*chat.SetupError)) {
+	}, nil); !errors.As(err, new(*chat.SetupError)) {
 		t.Errorf("a channel that is not there: %v", err)
 	}
 }

@@ -93,13 +93,36 @@ func shortHash(text string, n int) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])[:n]
 }
 
-// Post sends a draft as one message or more, or edits the posts that it replaces. After an error the same call
+// Post posts a draft as post does. If its place takes no posts, its owner receives it by direct message.
+func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (chat.Ref, error) {
+	return kit.Mailer{Post: d.post, Direct: d.openDirect, Name: d.nameOfPlace, Log: d.o.Log}.PostOrTellOwner(ctx, to, draft)
+}
+
+// nameOfPlace returns the name of a channel or thread; empty: it is not known.
+func (d *Discord) nameOfPlace(ctx context.Context, at chat.Address) string {
+	state, _ := d.stateOf(ctx, at.Workspace)
+	return text.EscapeMarkdown(d.channelInfo(ctx, state, at.Workspace, channelOf(at)).name)
+}
+
+// openDirect returns the direct message with a user. Errors are *chat.PostError.
+func (d *Discord) openDirect(ctx context.Context, _, user string) (chat.Address, error) {
+	var c struct {
+		ID string `json:"id"`
+	}
+	body := map[string]string{"recipient_id": user}
+	if err := d.api.do(ctx, request{method: "POST", path: "/users/@me/channels", body: body}, &c); err != nil {
+		return chat.Address{}, d.postError(err)
+	}
+	return chat.Address{Platform: d.Name(), Workspace: directGuild, Channel: c.ID}, nil
+}
+
+// post sends a draft as one message or more, or edits the posts that it replaces. After an error the same call
 // continues where it stopped.
 //
 // Errors are *chat.PostError: After says when to try again, Permanent that it is of no use, Maybe that the post may be
 // there nevertheless. Ref.Repeated says that the post tells its readers that it may stand there twice. Posts to one
 // channel keep the order of their calls only where the caller waits for each.
-func (d *Discord) Post(ctx context.Context, to chat.Address, draft chat.Draft) (chat.Ref, error) {
+func (d *Discord) post(ctx context.Context, to chat.Address, draft chat.Draft) (chat.Ref, error) {
 	if to.Platform != d.Name() || to.Channel == "" {
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: fmt.Errorf("post to %s: not a Discord address", to)}
 	}

@@ -230,7 +230,23 @@ func (s *Slack) parseMessage(team string, e *wireMessage) (chat.Message, bool) {
 		m.Conversation.Thread = e.TS
 	}
 	m.Reply.MessageID = e.TS
+	if threaded && (direct || mentioned) && e.Edited.TS == "" {
+		s.readCommand(&m)
+	}
 	return m, true
+}
+
+// readCommand turns a message to the bot into the command that it names. Slack has no slash commands in threads
+// (https://docs.slack.dev/interactivity/implementing-slash-commands, 2026-11).
+func (s *Slack) readCommand(m *chat.Message) {
+	command, rest := chat.Mentioned(m.Text, s.o.Commands)
+	if command == "" {
+		return
+	}
+	// With a user in its handle an answer can be for the asker alone.
+	if raw, err := json.Marshal(handle{Received: m.Time, User: m.Author.ID}); err == nil {
+		m.Command, m.Text, m.Reply.Handle = command, rest, raw
+	}
 }
 
 // parseEdit translates an edit; false if only a link preview or a pin was added, or no person wrote the message.

@@ -78,6 +78,7 @@ func scopeNeeds() []scopeNeed {
 			[]string{"message.im"},
 			"the bot does not hear direct messages",
 		},
+		{"im:write", []string{"conversations.open"}, nil, "a reminder whose channel was archived reaches nobody"},
 		{
 			"mpim:history",
 			[]string{"conversations.history", "conversations.replies"},

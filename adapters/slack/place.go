@@ -25,6 +25,8 @@ type channelInfo struct {
 	topic   string // or its purpose
 	topicBy string // user id
 	members int
+	// closed is the word with which Slack would refuse a post; empty: none is known.
+	closed string
 }
 
 // newChannels returns the memory of channels, which all that asks for channels shares.
@@ -50,6 +52,9 @@ func (s *Slack) fetchChannel(ctx context.Context, channel string) (channelInfo, 
 			Topic   said   `json:"topic"`
 			Purpose said   `json:"purpose"`
 			Members int    `json:"num_members"`
+			// IsMember is missing for direct messages.
+			IsMember   *bool `json:"is_member"`
+			IsArchived bool  `json:"is_archived"`
 		} `json:"channel"`
 	}
 	form := url.Values{"channel": {channel}, "include_num_members": {"true"}}
@@ -59,6 +64,9 @@ func (s *Slack) fetchChannel(ctx context.Context, channel string) (channelInfo, 
 	}
 	if neededScope(err) == groupChatsScope {
 		return channelInfo{}, nil
+	}
+	if errorCode(err) == "channel_not_found" {
+		return channelInfo{closed: "channel_not_found"}, nil
 	}
 	s.reportRefusal(err, "slack refuses channel look-ups, names and topics of channels are not known",
 		"conversations.info", channelsScope+" (of private channels: "+groupsScope+")")
@@ -70,7 +78,15 @@ func (s *Slack) fetchChannel(ctx context.Context, channel string) (channelInfo, 
 	if topic.Value == "" {
 		topic = c.Purpose
 	}
+	closed := ""
+	switch {
+	case c.IsArchived:
+		closed = "is_archived"
+	case c.IsMember != nil && !*c.IsMember:
+		closed = "not_in_channel"
+	}
 	return channelInfo{
+		closed:  closed,
 		name:    c.Name,
 		topic:   s.saidText(&wireMessage{Text: topic.Value}, nil),
 		topicBy: topic.Creator,

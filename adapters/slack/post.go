@@ -13,24 +13,55 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	slackgo "github.com/slack-go/slack"
 
 	"ravenbot/adapters/kit"
 	"ravenbot/internal/chat"
+	"ravenbot/internal/markdown"
+	"ravenbot/internal/text"
 )
 
 // metadataType marks our posts; their payload is a label.
 const metadataType = "ravenbot_post"
 
-// Post sends a draft in as many messages as it needs, in order, or edits the posts that it replaces. Pieces that an
+// Post posts a draft as post does. If its place takes no posts, its owner receives it by direct message.
+func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+	return kit.Mailer{Post: s.post, Direct: s.openDirect, Name: s.nameOfPlace, Log: s.o.Log}.PostOrTellOwner(ctx, to, d)
+}
+
+// nameOfPlace returns the name of a channel; empty: it is not known.
+func (s *Slack) nameOfPlace(ctx context.Context, at chat.Address) string {
+	c, _ := s.channels.Get(ctx, at.Channel)
+	return text.EscapeMarkdown(c.name)
+}
+
+// openDirect returns the direct message with a user. Errors are *chat.PostError.
+func (s *Slack) openDirect(ctx context.Context, workspace, user string) (chat.Address, error) {
+	var answer struct {
+		Channel struct {
+			ID string `json:"id"`
+		} `json:"channel"`
+	}
+	err := s.callAPI(ctx, "conversations.open", url.Values{"users": {user}}, &answer)
+	if word := errorCode(err); word != "" && !transientCodes[word] && !tokenCodes[word] {
+		return chat.Address{}, &chat.PostError{Permanent: true, Err: fmt.Errorf("open a direct message: %w", err)}
+	}
+	if err != nil {
+		return chat.Address{}, &chat.PostError{Err: fmt.Errorf("open a direct message: %w", redact(err))}
+	}
+	return chat.Address{Platform: "slack", Workspace: workspace, Channel: answer.Channel.ID}, nil
+}
+
+// post sends a draft in as many messages as it needs, in order, or edits the posts that it replaces. Pieces that an
 // earlier call with the same key posted are not posted again: they are remembered within the process, and looked up on
 // Slack if the call may be a repeat.
 //
 // One post is made at a time in a channel; others wait until ctx ends. Errors are *chat.PostError: After says when to
 // try again, Permanent that it is of no use, Maybe that the post may be there nevertheless. Ref.Repeated says that the
 // post tells its readers that it may stand there twice.
-func (s *Slack) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
+func (s *Slack) post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	if d.Partial {
 		return s.postPartial(ctx, to, d)
 	}
@@ -110,6 +141,10 @@ func (p *postJob) postAll(ctx context.Context) error {
 	// Pieces are posted one after the other: Slack shows messages in the order of arrival.
 	for n := len(p.ids); n < len(p.pieces); n++ {
 		id, err := p.placePiece(ctx, n)
+		if tooLongCodes[errorCode(err)] && p.dividePiece(n) {
+			n--
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -124,6 +159,26 @@ func (p *postJob) postAll(ctx context.Context) error {
 		}
 	}
 	return p.uploadFiles(ctx)
+}
+
+// minDivided is the length of a text that is not divided any further.
+const minDivided = 1000
+
+// dividePiece replaces a piece by several of half its length at most. It returns false if the piece is short.
+func (p *postJob) dividePiece(n int) bool {
+	whole := p.pieces[n]
+	if len(whole.body) <= minDivided {
+		return false
+	}
+	p.o.Log.Warn("slack refuses the length of a post, dividing it", "post", p.draft.Key, "bytes", len(whole.body))
+	var parts []piece
+	for _, body := range markdown.Split(whole.body, max(minDivided, utf8.RuneCountInString(whole.body)/2)) {
+		parts = append(parts, piece{body: body})
+	}
+	last := &parts[len(parts)-1]
+	last.notes, last.below = whole.notes, whole.below
+	p.pieces = slices.Replace(p.pieces, n, n+1, parts...)
+	return true
 }
 
 // placePiece puts a piece where it belongs and returns the id of its post: in the post that it replaces, where an
@@ -201,6 +256,9 @@ var refusedFormCodes = map[string]bool{
 	"invalid_blocks_format": true,
 }
 
+// tooLongCodes are the words by which Slack refuses the length of a post.
+var tooLongCodes = map[string]bool{"msg_too_long": true, "msg_blocks_too_long": true}
+
 // sendPiece posts a piece, or edits the post ts, and returns the id of the post. Where Slack refuses its form it is
 // sent without pictures, and then as plain text. Errors are *chat.PostError.
 func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, error) {
@@ -227,7 +285,7 @@ func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, erro
 		one = bare
 		id, err = p.call(ctx, method, p.messageForm(one, n, ts))
 	}
-	if refusedFormCodes[errorCode(err)] {
+	if word := errorCode(err); refusedFormCodes[word] && !(tooLongCodes[word] && len(one.body) > minDivided) {
 		p.o.Log.Warn("slack refuses the blocks of a post, sending plain text", "post", p.draft.Key, "error", err)
 		one.simple, one.below = true, nil
 		id, err = p.call(ctx, method, p.messageForm(one, n, ts))
@@ -465,6 +523,26 @@ var remedies = map[string]string{
 	"restricted_action_thread_locked":          "the thread was locked",
 }
 
+// unreachableCodes are the remedies that are about the place and not about the post.
+var unreachableCodes = map[string]bool{
+	"channel_not_found": true, "not_in_channel": true, "is_archived": true, "restricted_action": true,
+	"access_denied": true, "no_permission": true, "cannot_reply_to_message": true, "thread_not_found": true,
+	"restricted_action_read_only_channel": true, "restricted_action_thread_only_channel": true,
+	"restricted_action_non_threadable_channel": true, "restricted_action_thread_locked": true,
+}
+
+// CheckPost returns a *chat.SetupError if Slack says that the bot cannot post to a channel, and another error if Slack
+// cannot be asked. It asks each time: somebody may have invited the bot a moment ago. Tags are left out on Slack.
+func (s *Slack) CheckPost(ctx context.Context, to chat.Address, _ []string) error {
+	ctx, cancel := context.WithTimeout(ctx, channelTimeout)
+	defer cancel()
+	c, err := s.fetchChannel(ctx, to.Channel)
+	if err == nil && c.closed != "" {
+		return &chat.SetupError{Reason: remedies[c.closed]}
+	}
+	return err
+}
+
 // tokenCodes are the words by which Slack refuses a token. Posts are kept and tried again after
 // tokenPause: a token may be refused by mistake, or be replaced.
 var tokenCodes = map[string]bool{
@@ -490,7 +568,8 @@ func (s *Slack) postError(err error) error {
 				botTokenPlace, err)}
 		// First what has a remedy: missing_scope is told of new posts, too.
 		case permanent:
-			return &chat.PostError{Permanent: true, Err: fmt.Errorf("slack refuses the post: %s (%w)", remedy, err)}
+			return &chat.PostError{Permanent: true, Unreachable: unreachableCodes[word], Reason: remedy,
+				Err: fmt.Errorf("slack refuses the post: %s (%w)", remedy, err)}
 		case uneditableCodes[word]:
 			return &chat.PostError{Permanent: true, Err: fmt.Errorf("slack cannot edit the post: %w", err)}
 		}

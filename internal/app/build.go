@@ -502,11 +502,12 @@ func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
 // buildFeatures registers the features: one line each.
 func (a *App) buildFeatures(ctx context.Context, p *parts) error {
 	p.polls = poll.New(poll.Options{
-		Store:   a.store,
-		Poster:  a.delivery,
-		CanPost: a.platforms.CanPost,
-		Log:     a.o.Log,
-		Now:     a.o.Now,
+		Store:     a.store,
+		Poster:    a.delivery,
+		CanPost:   a.platforms.CanPost,
+		CheckPost: a.platforms.CheckPost,
+		Log:       a.o.Log,
+		Now:       a.o.Now,
 	})
 	err := p.polls.Load(ctx)
 	if err != nil {

@@ -260,6 +260,9 @@ type Draft struct {
 	// Notify names who is notified of the post: role:ID (of Slack: a user group) or user:ID. Others are not, whatever the
 	// text says. Platforms without notifications leave it out.
 	Notify []string `json:"notify,omitempty"`
+	// Owner is the ID of the user who receives the post by direct message if its place has become unreachable, such as
+	// whoever asked for a reminder; empty: nobody does.
+	Owner string `json:"owner,omitempty"`
 	// Partial: the answer is still being written, and a draft with the same Key will
 	// take the place of this one. It says so.
 	Partial bool `json:"-"`
@@ -431,11 +434,11 @@ type Threader interface {
 	Thread(ctx context.Context, to Address, post Ref, title string) (Address, error)
 }
 
-// Tagger is a Platform with places in which posts have tags, and perhaps need them.
-type Tagger interface {
-	// CheckTags returns a *SetupError where a post with tags cannot be made in a place, and another error where that
-	// could not be found out.
-	CheckTags(ctx context.Context, to Address, tags []string) error
+// PlaceChecker is a Platform that can tell whether a place takes a post before it is made.
+type PlaceChecker interface {
+	// CheckPost returns a *SetupError if a post with tags, which forums may need, cannot be made in a place, and another
+	// error if that could not be found out.
+	CheckPost(ctx context.Context, to Address, tags []string) error
 }
 
 // OneWay is a Platform whose places are told nothing about posts that did not reach them: what the notice says would
@@ -495,6 +498,10 @@ func (e *SetupError) Unwrap() error { return e.Err }
 type PostError struct {
 	// Permanent: sending the same again cannot succeed.
 	Permanent bool
+	// Unreachable: the place takes no post of the bot, whatever it says; Permanent is set, too. Reason is why, in words
+	// for people.
+	Unreachable bool
+	Reason      string
 	// Maybe: the platform may have taken the post although no answer came.
 	Maybe bool
 	// After is how long the platform asks us to wait; zero where it did not say.

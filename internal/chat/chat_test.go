@@ -43,4 +43,13 @@ func TestCommands(t *testing.T) {
 			t.Errorf("Typed(%q) = %q, %q", in, c, rest)
 		}
 	}
+	words[1].Options = []chat.CommandOption{{Choices: []string{"list"}}}
+	words = append(words, chat.CommandSpec{Name: "remind", Spoken: true})
+	for in, want := range map[string][2]string{"help": {"help", ""}, "help me": {"", "help me"}, "/help": {"help", ""},
+		"Digest list": {"digest", "list"}, "digest this thread": {"", "digest this thread"}, "ask": {"", "ask"},
+		"remind in 1 hour call": {"remind", "in 1 hour call"}, "what is new": {"", "what is new"}} {
+		if c, rest := chat.Mentioned(in, words); c != want[0] || rest != want[1] {
+			t.Errorf("Mentioned(%q) = %q, %q", in, c, rest)
+		}
+	}
 }

@@ -23,6 +23,9 @@ type CommandSpec struct {
 	// words of its text for which everybody does.
 	Public        bool
 	PublicActions []string
+	// Spoken: a message to the bot that begins with the name is the command where Mentioned reads it. Handle returns no
+	// draft for one that it does not understand, which the agent answers then.
+	Spoken bool
 }
 
 // IsPublic reports whether everybody in the channel sees the answer to the command with a text.
@@ -101,6 +104,24 @@ func Typed(line string, commands []CommandSpec) (command, text string) {
 	first, _, _ := strings.Cut(rest, " ")
 	if _, ok := FindCommand(commands, first); ok {
 		return SplitCommand(rest, commands)
+	}
+	return "", line
+}
+
+// Mentioned reads what was said to the bot where its platform has no slash commands, such as in a thread of Slack:
+// "/forget", "forget" and nothing else, "digest list", and what begins with a Spoken command. Anything else is plain
+// text with an empty command.
+func Mentioned(line string, commands []CommandSpec) (command, text string) {
+	line = strings.TrimSpace(line)
+	if strings.HasPrefix(line, "/") {
+		return Typed(line, commands)
+	}
+	name, rest, _ := strings.Cut(line, " ")
+	c, ok := FindCommand(commands, name)
+	action, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	isAction := len(c.Options) > 0 && slices.Contains(c.Options[0].Choices, strings.ToLower(action))
+	if ok && c.Name != CommandAsk && c.Name != CommandStop && (rest == "" || isAction || c.Spoken) {
+		return c.Name, strings.TrimSpace(rest)
 	}
 	return "", line
 }

@@ -275,7 +275,7 @@ func diagnosePlatforms(ctx context.Context, cfg *config.Config) []finding {
 
 // diagnoseTags checks whether the posts of digests can be made in their channels: forums may want tags, and have
 // others.
-func diagnoseTags(ctx context.Context, cfg *config.Config, platform chat.Tagger) []finding {
+func diagnoseTags(ctx context.Context, cfg *config.Config, platform chat.PlaceChecker) []finding {
 	var list []finding
 	for _, name := range slices.Sorted(maps.Keys(cfg.Digests)) {
 		for _, post := range cfg.Digests[name].Post {
@@ -284,7 +284,7 @@ func diagnoseTags(ctx context.Context, cfg *config.Config, platform chat.Tagger)
 				continue
 			}
 			var fault *chat.SetupError
-			if err := platform.CheckTags(ctx, to, cfg.Digests[name].Tags); errors.As(err, &fault) {
+			if err := platform.CheckPost(ctx, to, cfg.Digests[name].Tags); errors.As(err, &fault) {
 				list = append(list, finding{Name: "Digest " + name, Cause: fault.Reason, Lost: "its posts to " + post,
 					Fix: fault.Remedy})
 			}

@@ -12,7 +12,7 @@ import (
 // forums takes the tag news alone, and cannot be asked about channel 3.
 type forums struct{}
 
-func (forums) CheckTags(_ context.Context, to chat.Address, tags []string) error {
+func (forums) CheckPost(_ context.Context, to chat.Address, tags []string) error {
 	switch {
 	case to.Channel == "3":
 		return errors.New("no answer")

@@ -99,8 +99,8 @@ func (s *Service) checkPlaces(ctx context.Context, d spec) error {
 	for _, to := range d.post {
 		// What cannot be found out now is told by the run.
 		var fault *chat.SetupError
-		if err := s.o.Platforms.CheckTags(ctx, to, d.Tags); errors.As(err, &fault) {
-			return BadPlan{fmt.Errorf("tags: %w", fault)}
+		if err := s.o.Platforms.CheckPost(ctx, to, d.Tags); errors.As(err, &fault) {
+			return BadPlan{fmt.Errorf("%s: %w", to, fault)}
 		}
 	}
 	if list, _ := s.readableChannels(ctx, d); len(list) < len(d.channels) {

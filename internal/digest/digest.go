@@ -119,9 +119,9 @@ type Platforms interface {
 	CanPost(to chat.Address) bool
 	// CanThread reports whether a post to a conversation can have a thread below it.
 	CanThread(to chat.Address) bool
-	// CheckTags returns a *chat.SetupError where a post with tags cannot be made in a place, and another error where
-	// that could not be found out.
-	CheckTags(ctx context.Context, to chat.Address, tags []string) error
+	// CheckPost returns a *chat.SetupError if a post with tags cannot be made in a place, and another error if that
+	// could not be found out.
+	CheckPost(ctx context.Context, to chat.Address, tags []string) error
 	// ReadersCanRead reports whether everybody who can read one place can read another, too.
 	ReadersCanRead(ctx context.Context, readers, source chat.Address) (bool, error)
 }

@@ -145,8 +145,8 @@ func (b *bench) CanPost(chat.Address) bool { return true }
 
 func (b *bench) CanThread(to chat.Address) bool { return b.threads != nil && b.threads(to) }
 
-// CheckTags takes all tags but those that are called unknown.
-func (b *bench) CheckTags(_ context.Context, _ chat.Address, tags []string) error {
+// CheckPost takes all tags but those that are called unknown.
+func (b *bench) CheckPost(_ context.Context, _ chat.Address, tags []string) error {
 	if slices.Contains(tags, "unknown") {
 		return &chat.SetupError{Reason: "the forum has no tag unknown", Remedy: "name another"}
 	}

@@ -391,6 +391,9 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 		}
 		draft.Key, draft.Buttons, draft.Title, draft.Tags = key, press, title, d.Tags
 		draft.Origin, draft.News = &from, !d.isTask()
+		if to.Platform == d.On {
+			draft.Owner = d.By.ID
+		}
 		// Nobody is notified of a post that only says that the run failed or found nothing.
 		if run.OK && run.Posted > 0 {
 			draft.Notify = d.Ping
@@ -398,7 +401,7 @@ func (s *Service) buildPosts(d spec, run store.Run, e *edition) []store.Post {
 		posts = append(posts, store.Post{Key: key, To: to, Draft: draft, Turn: turn, At: run.Ended})
 		if folded {
 			rest := e.rest
-			rest.Key, rest.Origin, rest.News = key+restKey, &from, !d.isTask()
+			rest.Key, rest.Origin, rest.News, rest.Owner = key+restKey, &from, !d.isTask(), draft.Owner
 			posts = append(posts, store.Post{Key: rest.Key, To: to, Draft: rest, Turn: turn, At: run.Ended, Below: key, Title: title})
 		}
 	}

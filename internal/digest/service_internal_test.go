@@ -133,7 +133,7 @@ type everywhere struct {
 
 func (*everywhere) CanPost(chat.Address) bool { return true }
 
-func (*everywhere) CheckTags(context.Context, chat.Address, []string) error { return nil }
+func (*everywhere) CheckPost(context.Context, chat.Address, []string) error { return nil }
 
 func (e *everywhere) Interject(_ context.Context, _ chat.Address, d chat.Draft, _ string) error {
 	e.shown = append(e.shown, d)

@@ -296,5 +296,9 @@ func (r Router) Answer(ctx context.Context, q chat.Asked, show func(chat.Progres
 	if d := r.Handle(ctx, m); d != nil {
 		return nil, d
 	}
+	if m.Kind() == chat.EventCommand && m.Command != chat.CommandAsk { // a Spoken one that was none
+		m.Command, m.Text = "", m.Command+" "+m.Text
+		q.Messages = []chat.Message{m}
+	}
 	return r.Agent.Answer(ctx, q, show)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/conversation"
 	"ravenbot/internal/feature"
 )
 
@@ -39,5 +40,42 @@ func TestHandle_Command_DecidesWhoSeesTheAnswer(t *testing.T) {
 		if d := r.Handle(t.Context(), m); d == nil || d.Ephemeral != c.want {
 			t.Errorf("%s: %+v, want Ephemeral %t", name, d, c.want)
 		}
+	}
+}
+
+// quick has a command that it does not understand.
+type quick struct{}
+
+func (quick) Commands() []chat.CommandSpec { return []chat.CommandSpec{{Name: "roll", Spoken: true}} }
+
+func (quick) Handle(context.Context, chat.Message) (*chat.Draft, error) { return nil, nil }
+
+// listener is an agent that keeps what it is asked.
+type listener struct{ asked string }
+
+func (l *listener) Answer(
+	_ context.Context,
+	q chat.Asked,
+	_ func(chat.Progress),
+) (*conversation.Turn, *chat.Draft) {
+	l.asked = q.Last().Text
+	if !q.Last().IsQuestion() {
+		l.asked = "no question"
+	}
+	return nil, &chat.Draft{}
+}
+
+func (*listener) Purge(context.Context, string) error { return nil }
+
+func TestRouter_SpokenCommandNotUnderstood_GoesToTheAgentWhole(t *testing.T) {
+	r, err := feature.New(slog.New(slog.DiscardHandler), func(chat.Message) string { return "" }, quick{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := &listener{}
+	m := chat.Message{ID: "1", Command: "roll", Text: "me the dice"}
+	feature.Router{Registry: r, Agent: agent}.Answer(t.Context(), chat.Asked{Messages: []chat.Message{m}}, nil)
+	if agent.asked != "roll me the dice" {
+		t.Errorf("the agent is asked %q", agent.asked)
 	}
 }

@@ -39,6 +39,7 @@ func (*Service) Commands() []chat.CommandSpec {
 		{
 			Name:    commandRemind,
 			Summary: "Be reminded once, or again and again",
+			Spoken:  true,
 			Help: "says something here at a time: `/raven remind tomorrow at 9 call Anna`, " +
 				"`/raven remind every friday at 16 write the report`",
 			Options: []chat.CommandOption{
@@ -97,6 +98,8 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	}
 	var bad BadJob
 	switch {
+	case errors.As(err, &bad) && m.Command == commandRemind && m.Reply.MessageID != "":
+		return nil, nil // said in words, which the agent may understand
 	case errors.As(err, &bad):
 		words = "That does not work: " + text.EscapeMarkdown(err.Error()) + "."
 		return &chat.Draft{Ephemeral: true, Failed: true, Text: words}, nil
@@ -140,8 +143,8 @@ func (s *Service) addReminder(ctx context.Context, m chat.Message, w when, j Job
 	if j.Text == "" {
 		return "", BadJob{errors.New("it does not say what to remind you of")}
 	}
-	if m.Author.ID == "" || !s.o.Places.CanPost(m.Conversation) {
-		return "", BadJob{errors.New("nothing can be posted here")}
+	if m.Author.ID == "" {
+		return "", BadJob{errors.New("nobody here can be reminded")}
 	}
 	j.At, j.Schedule, j.Timezone, j.Source = w.at.UTC(), w.schedule, w.zone, FromChat
 	j.Post, j.By, j.On = []string{m.Conversation.String()}, chat.User{ID: m.Author.ID, Name: m.Author.Name}, m.Conversation.Platform
@@ -224,9 +227,6 @@ const watchSchedule = "every 30 minutes"
 
 // addWatch has a page looked at, and returns what its author is told.
 func (s *Service) addWatch(ctx context.Context, m chat.Message, address, words string) (string, error) {
-	if !s.o.Places.CanPost(m.Conversation) {
-		return "", BadJob{errors.New("nothing can be posted here")}
-	}
 	info, err := s.Add(ctx, Job{
 		Schedule: watchSchedule,
 		Post:     []string{m.Conversation.String()},

@@ -56,8 +56,9 @@ type Task func(ctx context.Context, j Job, due time.Time) (d chat.Draft, settled
 
 // Places tells of conversations and of those who write there, as platform.Set does.
 type Places interface {
-	// CanPost reports whether anything can be posted to a conversation.
-	CanPost(to chat.Address) bool
+	// CheckPost returns a *chat.SetupError if nothing can be posted to a conversation, and another error if that could not
+	// be found out.
+	CheckPost(ctx context.Context, to chat.Address, tags []string) error
 	// Link returns the address of a message by its ID, or "" where it has none.
 	Link(at chat.Address, id string) string
 	// Context returns what is known of a message by the end of ctx, the time zone of its author included.
@@ -274,7 +275,7 @@ func (s *Service) find(id string) (stored, bool) {
 func (s *Service) Add(ctx context.Context, j Job) (Info, error) {
 	j.ID, j.Created = text.RandomID(idBytes), s.o.Now().UTC()
 	j.Since = j.Created
-	if err := s.checkNew(j); err != nil {
+	if err := s.checkNew(ctx, j); err != nil {
 		return Info{}, err
 	}
 	// One that is due at once may be done before it could be looked up.
@@ -316,13 +317,17 @@ func (s *Service) save(ctx context.Context, j Job) (bool, error) {
 }
 
 // checkNew returns a BadJob where a new job cannot be carried out or there are too many.
-func (s *Service) checkNew(j Job) error {
+func (s *Service) checkNew(ctx context.Context, j Job) error {
 	if err := j.check(s.o.Now()); err != nil {
 		return err
 	}
 	for _, to := range j.places() {
-		if !s.o.Places.CanPost(to) {
-			return badJobf("nothing can be posted to %s: that platform is not switched on", to)
+		// What cannot be found out now is found out when the job is due.
+		var fault *chat.SetupError
+		if err := s.o.Places.CheckPost(ctx, to, nil); errors.As(err, &fault) && j.Source == FromChat {
+			return badJobf("I cannot post here: %w", fault)
+		} else if errors.As(err, &fault) {
+			return badJobf("nothing can be posted to %s: %w", to, fault)
 		}
 	}
 	s.mu.Lock()

@@ -114,7 +114,15 @@ func (delivery) Deliver([]store.Post) func(context.Context) []store.Outcome { re
 
 type places struct{ zone string }
 
-func (places) CanPost(to chat.Address) bool { return to.Platform == "slack" }
+func (places) CheckPost(_ context.Context, to chat.Address, _ []string) error {
+	switch {
+	case to.Platform != "slack":
+		return &chat.SetupError{Reason: "that platform is not switched on"}
+	case to.Channel == "archived":
+		return &chat.SetupError{Reason: "the channel is archived"}
+	}
+	return nil
+}
 
 func (p places) Context(context.Context, chat.Message, chat.ContextQuery) chat.Context {
 	return chat.Context{Zone: p.zone}
@@ -645,6 +653,26 @@ func TestLoad_ScheduleThatIsNoLongerUnderstood_IsShownAndCanBeChanged(t *testing
 		<-time.After(24 * time.Hour)
 		if got := b.disk.texts(); len(got) != 1 {
 			t.Errorf("after the change posted %q", got)
+		}
+	})
+}
+
+func TestRemind_PlaceUnreachable_IsRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBot(t)
+		old := chat.Address{Platform: "slack", Workspace: "T1", Channel: "archived"}
+		for command, words := range map[string]string{"remind": "in 1 minute call Anna", "jobs": "watch https://a.example new"} {
+			d := b.sayIn(t, old, anna, command, words)
+			if !d.Failed || !strings.Contains(d.Text, "I cannot post here: the channel is archived") {
+				t.Errorf("%s: %s", command, d.Text)
+			}
+		}
+		b.say(t, anna, "remind", "in 1 minute call Anna")
+		stop := b.run(t)
+		time.Sleep(2 * time.Minute)
+		stop()
+		if len(b.disk.posts) != 1 || b.disk.posts[0].Draft.Owner != anna.ID {
+			t.Errorf("posted %+v, want a post that Anna owns", b.disk.posts)
 		}
 	})
 }

@@ -174,6 +174,9 @@ func (j Job) buildPosts(due time.Time, d chat.Draft, now time.Time) []store.Post
 		return nil
 	}
 	for _, to := range j.places() {
+		if d.Owner = ""; to.Platform == j.On {
+			d.Owner = j.By.ID
+		}
 		d.Key = fmt.Sprintf("job/%s/%s/%s", j.ID, due.UTC().Format(time.RFC3339Nano), to)
 		posts = append(posts, store.Post{Key: d.Key, To: to, Draft: d, At: now})
 	}

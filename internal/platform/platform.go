@@ -84,11 +84,14 @@ func (s *Set) ReadersCanRead(ctx context.Context, readers, source chat.Address) 
 	return readers.Platform == source.Platform && readers.Workspace == source.Workspace, nil
 }
 
-// CheckTags returns a *chat.SetupError where a post with tags cannot be made in a place. Other platforms than those
-// with tags leave them out.
-func (s *Set) CheckTags(ctx context.Context, to chat.Address, tags []string) error {
-	if t, ok := s.Get(to.Platform).(chat.Tagger); ok {
-		return t.CheckTags(ctx, to, tags)
+// CheckPost returns a *chat.SetupError if a post with tags cannot be made in a place, as far as its platform knows, and
+// another error if that could not be found out.
+func (s *Set) CheckPost(ctx context.Context, to chat.Address, tags []string) error {
+	if !s.CanPost(to) {
+		return &chat.SetupError{Reason: "that platform is not switched on"}
+	}
+	if t, ok := s.Get(to.Platform).(chat.PlaceChecker); ok {
+		return t.CheckPost(ctx, to, tags)
 	}
 	return nil
 }

@@ -90,8 +90,9 @@ func (s *Service) handle(ctx context.Context, m chat.Message) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !s.o.CanPost(m.Conversation) {
-		return "", inputError("A poll needs a channel that I can post to.")
+	var fault *chat.SetupError
+	if err := s.o.CheckPost(ctx, m.Conversation, nil); errors.As(err, &fault) {
+		return "", inputError("A poll needs a channel that I can post to: " + fault.Error() + ".")
 	}
 	return "The poll has begun.", s.start(ctx, m, q)
 }

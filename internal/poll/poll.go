@@ -71,8 +71,10 @@ type Options struct {
 	Store   pollStore
 	Poster  Poster
 	CanPost func(to chat.Address) bool
-	Log     *slog.Logger
-	Now     func() time.Time
+	// CheckPost returns a *chat.SetupError if nothing can be posted to a conversation.
+	CheckPost func(ctx context.Context, to chat.Address, tags []string) error
+	Log       *slog.Logger
+	Now       func() time.Time
 }
 
 // Service runs polls. It is safe for concurrent use.

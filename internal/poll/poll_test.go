@@ -126,6 +126,12 @@ func newWorld() *world {
 func (w *world) run(t *testing.T) (s *Service, stop func()) {
 	t.Helper()
 	s = New(Options{Store: w, Poster: w, CanPost: func(a chat.Address) bool { return a.Platform == "slack" },
+		CheckPost: func(_ context.Context, to chat.Address, _ []string) error {
+			if to.Platform != "slack" {
+				return &chat.SetupError{Reason: "invite the bot"}
+			}
+			return nil
+		},
 		Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err := s.Load(t.Context()); err != nil {
 		t.Fatal(err)
@@ -320,11 +326,12 @@ func TestPoll_IsClosedByItsAuthorOrAnAdministrator(t *testing.T) {
 func TestPoll_VoteThatCannotBeStored_IsNotConfirmed(t *testing.T) {
 	w := newWorld()
 	s := New(Options{
-		Store:   w,
-		Poster:  w,
-		CanPost: func(chat.Address) bool { return true },
-		Log:     slog.New(slog.DiscardHandler),
-		Now:     time.Now,
+		Store:     w,
+		Poster:    w,
+		CanPost:   func(chat.Address) bool { return true },
+		CheckPost: func(context.Context, chat.Address, []string) error { return nil },
+		Log:       slog.New(slog.DiscardHandler),
+		Now:       time.Now,
 	})
 	start(t, s, anna, "Lunch? | Pizza | Soup")
 	w.fail = errors.New("disk full")

@@ -47,7 +47,7 @@ func (everywhere) Ready() <-chan struct{}           { return closed }
 func (everywhere) DirectMessage(context.Context, chat.Address, string) (chat.Address, error) {
 	return place, nil
 }
-func (everywhere) CheckTags(context.Context, chat.Address, []string) error { return nil }
+func (everywhere) CheckPost(context.Context, chat.Address, []string) error { return nil }
 func (everywhere) UserCanRead(context.Context, string, chat.Address) (bool, error) {
 	return true, nil
 }

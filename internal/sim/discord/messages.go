@@ -154,7 +154,7 @@ func (s *Server) historyWire(p *Post) map[string]any {
 	return wire
 }
 
-// editMessage changes a message of the bot; code 50005 for one of somebody else.
+// editMessage changes a message of the bot; code 50005 for one of somebody else, 50083 in an archived thread.
 func (s *Server) editMessage(c *call) (int, any, *apiError) {
 	p, err := s.messageOf(c)
 	if err != nil {
@@ -162,6 +162,9 @@ func (s *Server) editMessage(c *call) (int, any, *apiError) {
 	}
 	if p.Author.ID != s.bot.ID {
 		return 0, nil, fail(403, 50005, "Cannot edit a message authored by another user")
+	}
+	if _, archived := s.archived[p.ChannelID]; archived {
+		return 0, nil, fail(400, 50083, "Thread is archived")
 	}
 	d, err := c.draft()
 	if err != nil {

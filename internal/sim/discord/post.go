@@ -148,6 +148,7 @@ func (s *Server) store(p *Post) {
 		p.ID = s.newID()
 	}
 	p.Sent = time.Now()
+	delete(s.archived, p.ChannelID) // a message opens an archived thread
 	s.posts[p.ID] = p
 	s.order[p.ChannelID] = append(s.order[p.ChannelID], p)
 }

@@ -215,6 +215,13 @@ func (s *Server) AddPrivateThread(parent Channel, name string) Channel {
 	return s.newChannel(c, "THREAD_CREATE")
 }
 
+// DeleteChannel deletes a channel or thread.
+func (s *Server) DeleteChannel(id string) {
+	s.state.Lock()
+	defer s.state.Release()
+	s.channels = slices.DeleteFunc(s.channels, func(c Channel) bool { return c.ID == id })
+}
+
 // Archive archives a thread.
 func (s *Server) Archive(thread string) {
 	s.state.Lock()

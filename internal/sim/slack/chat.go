@@ -15,6 +15,8 @@ func (s *Server) postChannel(id string) (*Channel, *slackError) {
 	switch {
 	case c == nil:
 		return nil, refuse("channel_not_found")
+	case c.Archived:
+		return nil, refuse("is_archived")
 	case !c.Member:
 		return nil, refuse("not_in_channel")
 	}

@@ -35,8 +35,9 @@ type Channel struct {
 	ID, Name string
 	Topic    string
 	TopicBy  string
-	User     string   // set for direct messages
-	Member   bool     // whether the bot is in it
+	User     string // set for direct messages
+	Member   bool   // whether the bot is in it
+	Archived bool
 	Members  []string // of a private channel, beside the bot; nil: it is public
 }
 
@@ -220,6 +221,13 @@ func (s *Server) AddPrivateChannel(name string, members ...User) Channel {
 		c.Members = append(c.Members, m.ID)
 	}
 	return s.addChannel(c)
+}
+
+// Archive archives a channel.
+func (s *Server) Archive(channel string) {
+	s.state.Lock()
+	defer s.state.Release()
+	s.mustChannel(channel).Archived = true
 }
 
 // RemoveMember takes somebody out of a private channel.
@@ -441,7 +449,7 @@ func (w *world) channelWire(c *Channel) map[string]any {
 		"is_channel":  true,
 		"is_member":   c.Member,
 		"is_private":  c.Members != nil,
-		"is_archived": false,
+		"is_archived": c.Archived,
 		"topic":       map[string]any{"value": c.Topic, "creator": c.TopicBy, "last_set": 0},
 		"purpose":     map[string]any{"value": "", "creator": "", "last_set": 0},
 		"num_members": len(w.users),
