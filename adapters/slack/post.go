@@ -581,9 +581,8 @@ func (s *Slack) postError(err error) error {
 // redact removes addresses, which can themselves be a permission, from an error. What it returns wraps nothing, because
 // the chain holds the address, too: codes and waits are read from the error before.
 func redact(err error) error {
-	text := err.Error()
-	if i := strings.Index(text, "http"); i >= 0 {
-		text = text[:i] + "(address hidden)"
-	}
-	return errors.New(text)
+	return errors.New(addressPattern().ReplaceAllString(err.Error(), "(address hidden)"))
 }
+
+// addressPattern matches a web address in the text of an error, in quotation marks or not.
+var addressPattern = text.Pattern(`"?(?:https?|wss?)://[^\s"]+"?`)

@@ -377,13 +377,16 @@ func TestThereIsAlwaysAnAnswer(t *testing.T) {
 		}, `^gave up at request 4$`},
 		{"empty answers", func(int, llm.Request) ([]llm.Chunk, error) {
 			return []llm.Chunk{{Finish: llm.FinishStop}}, nil
-		}, `^The language model could not be reached or gave no usable answer; .* \(reference [0-9a-f]{8}\)\.$`},
+		}, `^The language model gave an empty answer; .* \(reference [0-9a-f]{8}\)\.$`},
 		{"blocked", func(int, llm.Request) ([]llm.Chunk, error) {
 			return nil, &llm.Error{Kind: llm.Blocked, Reason: "SAFETY"}
 		}, `^The language model refuses to answer this`},
 		{"server error", func(int, llm.Request) ([]llm.Chunk, error) {
 			return nil, &llm.Error{Kind: llm.Unavailable, Reason: "500 secret detail"}
-		}, `^The language model could not be reached`},
+		}, `^The service of the language model failed`},
+		{"no connection", func(int, llm.Request) ([]llm.Chunk, error) {
+			return nil, &llm.Error{Kind: llm.Unavailable, Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+		}, `^The language model could not be reached; `},
 		{"no descriptors", func(int, llm.Request) ([]llm.Chunk, error) {
 			return nil, &llm.Error{Kind: llm.Unavailable, Err: &net.OpError{Err: os.NewSyscallError("socket", syscall.EMFILE)}}
 		}, `^The bot has too many files and connections open; .* \(ulimit -n, LimitNOFILE\) \(reference`},

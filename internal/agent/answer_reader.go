@@ -14,6 +14,9 @@ import (
 // errNoFinish says that an answer stopped without a finish reason.
 var errNoFinish = errors.New("it came without a finish reason")
 
+// reasonCutOff is the reason of an answer that stopped, whether or not there is something to use.
+const reasonCutOff = "the answer was cut off"
+
 // errEmpty says that an answer is complete and holds nothing to read.
 var errEmpty = errors.New("it holds nothing to read")
 
@@ -92,7 +95,7 @@ func (r *run) checkAnswer(id string, m llm.Message, finish llm.Finish) error {
 		r.cutReason = "cut because it was longer than I read"
 	case "":
 		// The stream ended without a finish reason: the connection broke, or a proxy dropped it.
-		fault := &llm.Error{Kind: llm.Unavailable, Provider: id, Reason: "the answer was cut off"}
+		fault := &llm.Error{Kind: llm.Unavailable, Provider: id, Reason: reasonCutOff}
 		if m.Text() != "" || len(m.Calls()) > 0 {
 			fault.Err = errNoFinish
 		}

@@ -263,10 +263,10 @@ func TestAnswer_ByItsFinish(t *testing.T) {
 		"too large":          {words("half", llm.FinishOversize), "half", "cut because it was longer than I read", 1},
 		"too large, no word": {words("", llm.FinishOversize), "it sent too much without writing a word", "", 1},
 		"blocked":            {words("half", llm.FinishBlocked), "its filter withheld the answer", "", 1},
-		"malformed":          {words("half", llm.FinishMalformed), "could not be reached or gave no usable answer", "", 2},
-		"no finish, empty":   {words("", ""), "could not be reached or gave no usable answer", "", 4},
+		"malformed":          {words("half", llm.FinishMalformed), "wrote a tool call that cannot be read", "", 2},
+		"no finish, empty":   {words("", ""), "answer of the language model was cut off", "", 4},
 		"another reason":     {words("half", llm.FinishOther), "half", "the end of the answer may be missing", 1},
-		"empty":              {words("", llm.FinishStop), "could not be reached or gave no usable answer", "", 2},
+		"empty":              {words("", llm.FinishStop), "gave an empty answer", "", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

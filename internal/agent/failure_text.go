@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/url"
 	"syscall"
 	"time"
 
@@ -49,8 +51,18 @@ func errorText(err error, ref string) string {
 		return "The bot has too many files and connections open; whoever runs it can raise the limit " +
 			"(ulimit -n, LimitNOFILE)" + tail
 	}
-	return "The language model could not be reached or gave no usable answer; please try again " +
-		formatWait(fault.RetryAfter) + tail
+	why := "The service of the language model failed"
+	switch {
+	case fault.Kind == llm.BadCall:
+		why = "The language model wrote a tool call that cannot be read"
+	case errors.Is(err, errEmpty):
+		why = "The language model gave an empty answer"
+	case fault.Reason == reasonCutOff:
+		why = "The answer of the language model was cut off"
+	case errors.As(err, new(*url.Error)), errors.As(err, new(net.Error)):
+		why = "The language model could not be reached"
+	}
+	return why + "; please try again " + formatWait(fault.RetryAfter) + tail
 }
 
 // minWait is the shortest time after which somebody is told to try again: the bot has tried

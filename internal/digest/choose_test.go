@@ -59,8 +59,7 @@ func TestEveryItemHasOneVerdictAndARunDecidesAsItsPreview(t *testing.T) {
 		"https://example.org/72": "posted", "https://example.org/71": "posted", "https://example.org/70": "carried over",
 		old.Link:  "too old",
 		spam.Link: "filtered by -/sp[ae]m/",
-		"": "feed failed: https://example.org/feed/gone could not be fetched: the connection failed or the feed is " +
-			"malformed",
+		"":        "feed failed: https://example.org/feed/gone could not be fetched: the connection failed",
 	}
 	if diff := cmp.Diff(want, verdicts(p)); diff != "" {
 		t.Errorf("verdicts (-want +got):\n%s", diff)

@@ -290,8 +290,7 @@ func (s *Service) errorDraft(name string, err error) chat.Draft {
 		return refusalDraft("That does not work: " + escape(err.Error()) + ".")
 	}
 	s.o.Log.Error("digest command failed", "digest", name, "error", err)
-	return refusalDraft(fmt.Sprintf("I could not make or post the digest **%s**. The reasons are in the bot's log.",
-		escape(name)))
+	return refusalDraft(fmt.Sprintf("I could not make the digest **%s**: %s.", escape(name), failureReason(spec{}, err)))
 }
 
 // listDigests lists the digests that the author of a message may see, and the subscriptions

@@ -228,17 +228,25 @@ var errTimeout = errors.New("it took too long")
 // storeTimeout bounds storing a run that took too long.
 const storeTimeout = time.Minute
 
-// failureDraft returns the post that says that a run failed. It holds no text of an error, which may name secrets.
+// failureDraft returns the post that says that a run failed.
 func failureDraft(d spec, err error) chat.Draft {
-	why := "none of its feeds could be read"
+	return chat.Draft{Failed: true, Text: "I could not make the digest **" + escape(d.title) + "**: " +
+		failureReason(d, err) + ". I will try again at its next time."}
+}
+
+// failureReason returns why a digest could not be made, as Markdown. It holds no text of an error but that for readers:
+// others may name secrets.
+func failureReason(d spec, err error) string {
+	var unread *UnreadError
 	switch {
 	case errors.Is(err, errTimeout):
-		why = errTimeout.Error()
+		return errTimeout.Error()
+	case errors.As(err, &unread):
+		return escape(unread.Error())
 	case d.isTask():
-		why = "the agent found no answer"
+		return "the agent found no answer, and the bot's log has the reason"
 	}
-	return chat.Draft{Failed: true, Text: "I could not make the digest **" + escape(d.title) + "**: " + why + ". " +
-		"I will try again at its next time. The reasons are in the bot's log."}
+	return "that failed, and the bot's log has the reason"
 }
 
 // recordRun stores a run with its posts, and returns the posts; nil where a run for that due time was stored before.

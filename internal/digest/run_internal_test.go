@@ -76,8 +76,10 @@ func TestFailureDraft(t *testing.T) {
 	secret := errors.New("secret")
 	feeds := spec{title: "news", Plan: Plan{Feeds: []Feed{{URL: "x"}}}}
 	for want, d := range map[string]chat.Draft{
-		"none of its feeds could be read": failureDraft(feeds, secret), "the agent found no answer": failureDraft(spec{},
-			secret),
+		"no feed could be read: x refuses the connection": failureDraft(feeds, &UnreadError{[]string{"x refuses the " +
+			"connection"}}),
+		"that failed, and the bot's log has the reason":               failureDraft(feeds, secret),
+		"the agent found no answer, and the bot's log has the reason": failureDraft(spec{}, secret),
 		"it took too long": failureDraft(feeds, errors.Join(errTimeout, secret)),
 	} {
 		if !d.Failed || !strings.Contains(d.Text, ": "+want+". I will try again") || strings.Contains(d.Text, "secret") {

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -28,10 +29,6 @@ func Explain(address string, err error) string {
 		return address + " contains a user name or password, which the bot does not send. Remove it from the address."
 	case errors.Is(err, egress.ErrURL):
 		return fmt.Sprintf("%q is not an address that can be fetched; it must begin with http:// or https://.", address)
-	}
-	var certificate *egress.CertificateError
-	if errors.As(err, &certificate) {
-		return address + " could not be fetched: " + certificate.Error() + "."
 	}
 	var wait *WaitError
 	var failing *FailingError
@@ -62,5 +59,8 @@ func Explain(address string, err error) string {
 	case strings.HasPrefix(address, "bundled:"):
 		return "There is no bundled feed called " + address + "."
 	}
-	return address + " could not be fetched: the connection failed or the feed is malformed."
+	if errors.Is(err, errMalformed) {
+		return address + " could not be read: the feed is malformed."
+	}
+	return address + " could not be fetched: " + cmp.Or(egress.Reason(err), "the connection failed") + "."
 }

@@ -24,6 +24,9 @@ import (
 // ErrNotFeed is wrapped by the error of Parse for a document that is not a feed.
 var ErrNotFeed = errors.New("not a feed")
 
+// errMalformed says that a feed was fetched and could not be read.
+var errMalformed = errors.New("the feed is malformed")
+
 // Document is a parsed feed. Links are absolute where the document's address was known; HTML is sanitized; times are
 // in UTC, and zero where they are unknown. Items are in the feed's order, at most maxItems.
 type Document struct {

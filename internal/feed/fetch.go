@@ -489,7 +489,7 @@ func (f *Fetcher) request(ctx context.Context, state *State, address string) (*e
 		return nil, Document{}, &PageError{address, discoverLinks(res.Body, res.URL), err}
 	}
 	if err != nil {
-		return nil, Document{}, fmt.Errorf("fetch %s: %w", egress.RedactURL(address), err)
+		return nil, Document{}, fmt.Errorf("fetch %s: %w: %w", egress.RedactURL(address), errMalformed, err)
 	}
 	return res, doc, nil
 }

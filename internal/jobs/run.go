@@ -49,13 +49,27 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 		what := text.EscapeMarkdown(text.Shorten(j.what(), maxShownChars))
 		d = chat.Draft{
 			Failed: true,
-			Text:   "I could not do the job `" + id + "`: " + what + ". The reason is in the bot's log.",
+			Text:   "I could not do the job `" + id + "` (" + what + "): " + failureReason(err),
 		}
 	}
 	if s.isLate(j, begun, due) {
 		d.Text += "\n\n*Late: this was due on " + j.formatDue(due) + ".*"
 	}
 	s.finish(ctx, id, due, d, nil, settled)
+}
+
+// unansweredError is an answer of an agent that says for people why there is none.
+type unansweredError struct{ text string }
+
+func (e unansweredError) Error() string { return e.text }
+
+// failureReason returns why a job was not done, for people: errors of the bot stay in its log.
+func failureReason(err error) string {
+	var unanswered unansweredError
+	if errors.As(err, &unanswered) {
+		return unanswered.text
+	}
+	return "something went wrong inside the bot, whose log has the reason."
 }
 
 // makeDraft returns what a job posts. A task waits for one of maxTasks slots, and fails where its answer is one of
@@ -79,7 +93,7 @@ func (s *Service) makeDraft(
 	defer cancel()
 	d, settled, err = s.o.Task(limited, j, due)
 	if err == nil && d.Failed {
-		err = errors.New(d.Text)
+		err = unansweredError{d.Text}
 	}
 	return d, settled, err
 }

@@ -126,7 +126,8 @@ func (s *Service) look(ctx context.Context, j Job) (chat.Draft, *sight) {
 		d := chat.Draft{}
 		if was.Failures+1 == failuresTold {
 			d = chat.Draft{Failed: true, Text: fmt.Sprintf("I could not look at %s the last %d times. "+
-				"I will go on trying; the reasons are in the bot's log.", j.Watch.title(), failuresTold)}
+				"I will go on trying. The last reason: %s", j.Watch.title(), failuresTold,
+				text.EscapeMarkdown(text.Shorten(text.OneLine(err.Error()), maxShownChars)))}
 		}
 		// What was seen before is kept, or the next look that succeeds would count as the first one.
 		return d, &sight{Lines: was.Lines, Failures: was.Failures + 1}

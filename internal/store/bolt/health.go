@@ -18,13 +18,14 @@ import (
 
 // health is what is wrong with an open store. It is safe for concurrent use.
 type health struct {
-	mu      sync.Mutex
-	writing error     // why the last transaction failed; nil after one that succeeded
-	file    error     // the file at the store's path is no longer the open one
-	damage  []string  // what the check found
-	refuse  error     // why nothing is written any more
-	checked time.Time // when the whole file was last found to be good
-	began   time.Time // when the write that is under way began; the zero time: none is
+	mu        sync.Mutex
+	writing   error     // why the last transaction failed; nil after one that succeeded
+	recovered bool      // a transaction succeeded after one that failed, and that is not logged yet
+	file      error     // the file at the store's path is no longer the open one
+	damage    []string  // what the check found
+	refuse    error     // why nothing is written any more
+	checked   time.Time // when the whole file was last found to be good
+	began     time.Time // when the write that is under way began; the zero time: none is
 }
 
 // Health returns what keeps the store from working, or nil. A full disk counts from the first write
@@ -159,7 +160,17 @@ func (db *DB) logStalls(ctx context.Context, log *slog.Logger) {
 func (h *health) noteWrite(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.recovered = h.recovered || h.writing != nil && err == nil
 	h.writing = err
+}
+
+// takeRecovered reports whether writing has worked again since the last call.
+func (h *health) takeRecovered() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was := h.recovered
+	h.recovered = false
+	return was
 }
 
 // noteFile keeps what is wrong with the file at the store's path; nil: nothing.
@@ -246,10 +257,12 @@ func (db *DB) Run(ctx context.Context, log *slog.Logger) {
 	var last error
 	for {
 		err := db.watch(ctx)
+		recovered := db.health.takeRecovered()
 		switch {
 		case err != nil && last == nil:
 			log.Error("store cannot be written; messages are not accepted", "error", err)
-		case err == nil && last != nil:
+		// A write of somebody else may have failed and worked again between two looks.
+		case recovered && err == nil, err == nil && last != nil:
 			log.Info("store can be written again")
 		}
 		last = err

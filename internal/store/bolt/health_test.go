@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,4 +194,20 @@ func TestCheckAndLog_CannotRead_TriesAgainTomorrow(t *testing.T) {
 	if !strings.Contains(log.String(), "failed to check the store") || db.Checked().IsZero() {
 		t.Errorf("it was checked %v, and logged %q", db.Checked(), log.String())
 	}
+}
+
+// A write that fails and works again between two looks is logged, too: the failure is in somebody else's log.
+func TestRun_WriteFailsBriefly_LogsThatItWorksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := opened(t)
+		log, end := runLogged(t, db)
+		defer end()
+		watched(1)
+		db.health.noteWrite(syscall.ENOSPC)
+		db.health.noteWrite(nil)
+		watched(3)
+		if n := strings.Count(log.String(), "store can be written again"); n != 1 {
+			t.Errorf("%d times it was logged that it can be written, want 1:\n%s", n, log.String())
+		}
+	})
 }

@@ -95,7 +95,7 @@ func fetchError(address string, err error) error {
 	case errors.Is(err, egress.ErrURL):
 		return newReadError("%q is not an address that can be fetched; it must begin with http:// or https://.", address)
 	}
-	return newReadError("%s could not be fetched: the connection failed.", address)
+	return newReadError("%s could not be fetched: %s.", address, cmp.Or(egress.Reason(err), "the connection failed"))
 }
 
 // Article returns the main text of a page, without its title.
