@@ -138,7 +138,7 @@ func cardNotes(c chat.Card) []string {
 func draftText(d chat.Draft) string {
 	text := markdown.Discord(d.Text)
 	if d.Failed {
-		text = "⚠️ " + text
+		text = chat.FailureMark + text
 	}
 	return text
 }

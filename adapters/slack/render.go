@@ -69,7 +69,7 @@ func splitText(text string) []string { return markdown.Split(markdown.Slack(text
 func render(d chat.Draft) []piece {
 	text := d.Text
 	if d.Failed {
-		text = "⚠️ " + text
+		text = chat.FailureMark + text
 	}
 	var pieces []piece
 	for _, body := range splitText(text) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/text"
 )
 
 // Room is the name of the web room that the terminal shows.
@@ -74,10 +75,18 @@ func (t Terminal) Talk(ctx context.Context, ask Ask) error {
 	}
 }
 
+// escapes matches code, in which a backslash is one, and escaped characters of Markdown.
+var escapes = text.Pattern("(?s)```.*?```|`[^`\n]*`|\\\\[\\\\*_`\\[\\]<~|#]")
+
+// unescape returns Markdown without the backslashes that only a reader of Markdown needs.
+func unescape(markdown string) string {
+	return escapes().ReplaceAllStringFunc(markdown, func(s string) string { return strings.TrimPrefix(s, `\`) })
+}
+
 // Text returns a draft as a terminal shows it.
 func Text(d chat.Draft) string {
 	var b strings.Builder
-	b.WriteString(strings.TrimSpace(d.Text))
+	b.WriteString(unescape(strings.TrimSpace(d.Text)))
 	for _, c := range d.Cards {
 		notes := append([]string{c.Source}, c.Notes()...)
 		fmt.Fprintf(&b, "\n\n- %s%s (%s)\n  %s", c.Label(), c.Title, strings.Join(notes, ", "), c.URL)

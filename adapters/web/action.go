@@ -182,6 +182,7 @@ func (w *Web) offerForm(rw http.ResponseWriter, r *http.Request, m chat.Message)
 	case err != nil:
 		w.writeError(rw, r, &formRefusal{err})
 	default:
+		form.Intro = chat.TypedForm(form.Intro)
 		room := m.Conversation.Channel
 		w.renderForm(rw, r, shownForm{
 			Form:   form,

@@ -303,6 +303,7 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	if err != nil {
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: fmt.Errorf("post to the chat page: %w", err)}
 	}
+	d.Text = chat.TypedForm(d.Text)
 	r := w.room(to.Channel)
 	r.order.Lock()
 	defer r.order.Unlock()

@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 	"internal/sampling": append(vocabulary(), "internal/agent", "internal/mcp"),
 	"internal/signin": append(vocabulary(), "internal/config", "internal/egress", "internal/elicit",
 		"internal/mcp", "internal/mcp/oauth", "internal/seal"),
-	"internal/history":    append(behaviour(), "internal/meaning", "internal/search"),
+	"internal/history":    append(behaviour(), "internal/markdown", "internal/meaning", "internal/search"),
 	"internal/transfer":   append(vocabulary(), "internal/history"),
 	"internal/toolsearch": append(behaviour(), "internal/meaning", "internal/search"),
 	"internal/knowledge":  append(vocabulary(), "internal/document", "internal/meaning", "internal/search"),

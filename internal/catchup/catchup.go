@@ -254,8 +254,7 @@ func (s *Service) summarize(
 
 // line returns a message as an entry of a list.
 func line(one history.Message) string {
-	words := text.EscapeMarkdown(text.Shorten(text.OneLine(one.Text), maxListedChars))
-	return "- **" + text.EscapeMarkdown(text.OneLine(one.Author)) + "** " + at(one) + ": " + words
+	return "- **" + text.EscapeMarkdown(text.OneLine(one.Author)) + "** " + at(one) + ": " + one.Shown(maxListedChars)
 }
 
 // at returns when a message was said, as a link to it where there is one.

@@ -125,7 +125,7 @@ func TestCatchup_WithoutAModel_ListsTheMessages(t *testing.T) {
 - **Carl** ([Wed 11:00](https://chat.example/m4)): @U1 can you look at the budget?
 
 **Perhaps decisions**
-- **Bert** ([Wed 10:30](https://chat.example/m3)): We decided to ship on \*Friday\*
+- **Bert** ([Wed 10:30](https://chat.example/m3)): We decided to ship on Friday
 
 **Links**
 - <https://docs.example/plan>, Dora ([Wed 11:30](https://chat.example/m5))

@@ -59,7 +59,7 @@ func TestReport_OfAChannel_IsForEverybodyAndLeavesOutBots(t *testing.T) {
 	for _, answer := range []string{"", "broken", "DECISION: nobody said so"} {
 		got, err := report(t, bots(talk()), answer, "m1", "m2")
 		const want = `**Perhaps decisions**
-- **Bert** ([Wed 11:30](https://chat.example/m3)): We decided to ship on \*Friday\*
+- **Bert** ([Wed 11:30](https://chat.example/m3)): We decided to ship on Friday
 
 **Links**
 - <https://docs.example/plan>, Dora ([Wed 12:30](https://chat.example/m5))

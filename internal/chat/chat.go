@@ -2,7 +2,7 @@
 // share: where a conversation is (Address), what came in (Message), what is to
 // be posted (Draft), and what a platform can do (Platform and its optional
 // abilities). It promises plain values that survive a round trip through JSON
-// and imports nothing but the standard library. How a draft looks on a platform
+// and imports nothing but the standard library, origin and text. How a draft looks on a platform
 // is the adapter's business; when it is sent is delivery's.
 //
 // An adapter implements Platform (connect, post, health) and those of the optional interfaces that its platform can do,
@@ -354,6 +354,9 @@ const (
 	Done    RunState = "done"
 	Failed  RunState = "failed"
 )
+
+// FailureMark begins a failed post on platforms that have no other way to show that it is one.
+const FailureMark = "⚠️ "
 
 // Ref is the platform's own name of a post that was made. IDs holds more than
 // one where a draft had to be split, in order.

@@ -38,7 +38,7 @@ func TestCommands(t *testing.T) {
 	}
 	for in, want := range map[string][2]string{"/digest list": {"digest", "list"},
 		"/raven digest list": {"digest", "list"}, "/raven": {"help", ""},
-		"hello": {"", "hello"}, "/etc/passwd": {"", "/etc/passwd"}, "/ravenous": {"", "/ravenous"}} {
+		"hello": {"", "hello"}, "/etc/passwd": {"", "/etc/passwd"}, "/ravenous": {"", "/ravenous"}, "/digets list": {"digets", "list"}, "/tmp is full": {"", "/tmp is full"}} {
 		if c, rest := chat.Typed(in, words); c != want[0] || rest != want[1] {
 			t.Errorf("Typed(%q) = %q, %q", in, c, rest)
 		}

@@ -3,6 +3,8 @@ package chat
 import (
 	"slices"
 	"strings"
+
+	"ravenbot/internal/text"
 )
 
 // Words behind /raven that the bot itself knows, beside those that features declare.
@@ -90,9 +92,10 @@ func SplitCommand(text string, commands []CommandSpec) (command, rest string) {
 }
 
 // Typed reads a line from a place without slash commands of its own (the web
-// page, the terminal): "/digest list" and "/raven digest list" are commands,
+// page, the terminal): "/digest list" and "/raven digest list" are commands, and
+// so is "/digets list", which nobody handles and whose answer names the nearest;
 // anything else is plain text with an empty command.
-func Typed(line string, commands []CommandSpec) (command, text string) {
+func Typed(line string, commands []CommandSpec) (command, said string) {
 	line = strings.TrimSpace(line)
 	rest, slash := strings.CutPrefix(line, "/")
 	if !slash {
@@ -105,8 +108,21 @@ func Typed(line string, commands []CommandSpec) (command, text string) {
 	if _, ok := FindCommand(commands, first); ok {
 		return SplitCommand(rest, commands)
 	}
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.Name)
+	}
+	if len(first) >= minMisspelled && text.Nearest(first, names) != "" {
+		return first, strings.TrimSpace(strings.TrimPrefix(rest, first))
+	}
 	return "", line
 }
+
+// minMisspelled is how long a word is at least for one that is nearly a command not to be meant as it is, like /tmp.
+const minMisspelled = 4
+
+// TypedForm returns Markdown with its commands as Typed reads them: `/poll …` in the place of `/raven poll …`.
+func TypedForm(markdown string) string { return strings.ReplaceAll(markdown, "`/raven ", "`/") }
 
 // Mentioned reads what was said to the bot where its platform has no slash commands, such as in a thread of Slack:
 // "/forget", "forget" and nothing else, "digest list", and what begins with a Spoken command. Anything else is plain

@@ -10,6 +10,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
+	"ravenbot/internal/text"
 )
 
 // Registry knows all features. It is safe for concurrent use.
@@ -201,7 +202,7 @@ func (r *Registry) Handle(ctx context.Context, m chat.Message) *chat.Draft {
 	}
 	f := r.owner(m)
 	if f == nil {
-		return unknown(m)
+		return r.unknown(m)
 	}
 	d, err := f.Handle(chat.WithAuthor(ctx, m), m)
 	if err != nil {
@@ -218,7 +219,7 @@ func (r *Registry) Handle(ctx context.Context, m chat.Message) *chat.Draft {
 }
 
 // unknown answers what no feature has declared; nil: the message is for the agent.
-func unknown(m chat.Message) *chat.Draft {
+func (r *Registry) unknown(m chat.Message) *chat.Draft {
 	switch m.Kind() {
 	case chat.EventPress:
 		return refuse("This button no longer does anything.")
@@ -226,15 +227,23 @@ func unknown(m chat.Message) *chat.Draft {
 		return refuse("This form is no longer known; please open it again.")
 	case chat.EventCommand:
 		if m.Command != chat.CommandAsk {
-			return refuse("I do not know the command `" + m.Command + "`. `/raven help` lists what I know.")
+			var names []string
+			for _, c := range r.Commands() {
+				names = append(names, c.Name)
+			}
+			words := "I do not know the command `" + m.Command + "`. "
+			if near := text.Nearest(m.Command, names); near != "" {
+				words += "Did you mean `/raven " + near + "`? "
+			}
+			return refuse(words + "`/raven help` lists what I know.")
 		}
 	}
 	return nil
 }
 
 // refuse returns an answer for the asker alone that says why nothing was done.
-func refuse(text string) *chat.Draft {
-	return &chat.Draft{Ephemeral: true, Failed: true, Text: text}
+func refuse(words string) *chat.Draft {
+	return &chat.Draft{Ephemeral: true, Failed: true, Text: words}
 }
 
 // reference returns a number that is short enough to be read out, and long enough to be

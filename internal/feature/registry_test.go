@@ -3,6 +3,7 @@ package feature_test
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"ravenbot/internal/chat"
@@ -77,5 +78,16 @@ func TestRouter_SpokenCommandNotUnderstood_GoesToTheAgentWhole(t *testing.T) {
 	feature.Router{Registry: r, Agent: agent}.Answer(t.Context(), chat.Asked{Messages: []chat.Message{m}}, nil)
 	if agent.asked != "roll me the dice" {
 		t.Errorf("the agent is asked %q", agent.asked)
+	}
+}
+
+func TestHandle_UnknownCommand_NamesTheNearest(t *testing.T) {
+	r, err := feature.New(slog.New(slog.DiscardHandler), func(chat.Message) string { return "" }, quick{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := r.Handle(t.Context(), chat.Message{Command: "rol"})
+	if d == nil || !d.Failed || !strings.Contains(d.Text, "Did you mean `/raven roll`?") {
+		t.Errorf("answered %+v", d)
 	}
 }

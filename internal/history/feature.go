@@ -49,7 +49,7 @@ func list(words string, found []Message) string {
 			when = "[" + when + "](" + m.Link + ")"
 		}
 		lines = append(lines, fmt.Sprintf("- **%s** (%s): %s", text.EscapeMarkdown(authorOf(m)), when,
-			text.EscapeMarkdown(text.Shorten(text.OneLine(m.Text), maxListedChars))))
+			m.Shown(maxListedChars)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -10,6 +10,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/markdown"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 )
@@ -27,6 +28,11 @@ type Message struct {
 	At           time.Time
 	Text         string
 	Link         string // leads people to the message; empty: not known
+}
+
+// Shown returns the words of the message for a list, on one line of at most n characters without formatting, as Markdown.
+func (m Message) Shown(n int) string {
+	return text.EscapeMarkdown(text.Shorten(text.OneLine(markdown.Plain(m.Text)), n))
 }
 
 // AnswerSuffix is added to the ID of a question for that of the answer.

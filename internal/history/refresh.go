@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"ravenbot/internal/chat"
@@ -218,7 +219,8 @@ func (s *Service) readPages(ctx context.Context, p *place, historian chat.Histor
 			m := fromSaid(at, said)
 			there[key(m)] = true
 			seen = seen || p.sources[source][key(m)]
-			if !said.Hidden && !p.hasWords(m) {
+			isFailure := said.Self && strings.HasPrefix(said.Text, chat.FailureMark)
+			if !said.Hidden && !isFailure && !p.hasWords(m) {
 				p.add(source, m)
 			}
 		}
