@@ -35,10 +35,10 @@ func TestDigestCreate_IsAnsweredWithThePlanAlone(t *testing.T) {
 		t.Errorf("on Slack there are %d answers beside the plan", n)
 	}
 
-	// Where the bot is no member Slack lets it answer, but not edit.
+	// Where the bot is no member Slack lets it answer, but not post the digest.
 	elsewhere := w.slack.AddOtherChannel("elsewhere")
 	call = w.slack.Slash(elsewhere.ID, w.berit, "/raven", "digest create "+words)
-	must(w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool { return strings.Contains(a.Text, plan) }))
+	must(w.slack.WaitAnswer(deadline(t), call, func(a simslack.Answer) bool { return strings.Contains(a.Text, "invite") }))
 
 	if err := w.discord.WaitCommand(deadline(t), "raven"); err != nil {
 		t.Fatal(err)

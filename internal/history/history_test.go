@@ -410,7 +410,7 @@ func TestHandle_ListsWhatWasFound(t *testing.T) {
 	w := newWorld(t)
 	w.turn(general, "1", "anna", "the *budget* is 300", "")
 	for text, want := range map[string]string{
-		"budget":  `- **anna** ([4 March 2026, 12:00 UTC](https://chat.example/1)): the \*budget\* is 300`,
+		"budget":  `- **anna** ([4 March 2026, 12:00 UTC](https://chat.example/1)): the budget is 300`,
 		"unicorn": "I found nothing like that here",
 		" ":       "Say what to look for",
 	} {
