@@ -187,6 +187,10 @@ func (c *invocation) loadConfig() (*config.Config, error) {
 		return nil, fmt.Errorf("%w: there is no file %s: ravenbot init makes one, and --config names another",
 			errNoConfig, c.config)
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("%w: %w: give this user the right to read it, or run as the user whose file it is", errNoConfig,
+			err)
+	}
 	if faults := (*config.Faults)(nil); err != nil && !errors.As(err, &faults) {
 		return nil, fmt.Errorf("%w: %w; --config names another file", errNoConfig, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"ravenbot/internal/app"
 	"ravenbot/internal/config"
 	"ravenbot/internal/digest"
+	"ravenbot/internal/text"
 	"ravenbot/internal/store"
 )
 
@@ -88,6 +89,9 @@ func listDigests(ctx context.Context, c *invocation) error {
 		}
 		if i.Last != nil {
 			last = fmt.Sprintf("%s (%d items)", i.Last.Due.Format(time.RFC3339), i.Last.Posted)
+			if !i.Last.OK {
+				last = fmt.Sprintf("%s (failed: %s)", i.Last.Due.Format(time.RFC3339), text.OneLine(i.Last.Note))
+			}
 		}
 		fmt.Fprintf(t, "%s\t%s %s\t%s\t%s\t%d\t%s\n", i.Name, i.Schedule, i.Timezone, next, last, len(i.Feeds),
 			strings.Join(i.Post, " "))

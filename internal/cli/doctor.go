@@ -67,6 +67,7 @@ func runDoctor(ctx context.Context, c *invocation) error {
 			Fix:   "look at its key, its name and its address under models in the configuration",
 		})
 	}
+	list = append(list, diagnoseKeys(cfg)...)
 	list = append(list, diagnosePlatforms(ctx, cfg)...)
 	list = append(list, diagnoseMail(ctx, cfg)...)
 	list = append(list, diagnoseServers(ctx, cfg)...)
@@ -81,6 +82,19 @@ func errorText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// diagnoseKeys names the models that have no key, which are not asked.
+func diagnoseKeys(cfg *config.Config) []finding {
+	var list []finding
+	for _, name := range slices.Sorted(maps.Keys(cfg.Models)) {
+		if !cfg.Models[name].KeyMissing {
+			continue
+		}
+		list = append(list, finding{Name: "model " + name, OK: true, Notes: []string{"it has no key, so the model " +
+			cfg.ModelChain(name)[0] + " answers in its place; set the variable of its apiKey in .env"}})
+	}
+	return list
 }
 
 // diagnoseStore reads the whole store, unless a daemon has it open.
@@ -242,6 +256,8 @@ func diagnosePlatforms(ctx context.Context, cfg *config.Config) []finding {
 			Token:      d.Token.Reveal(),
 			APIBaseURL: d.APIBaseURL.Reveal(),
 			Log:        quiet,
+			// What a channel needs in which the bot answers all.
+			MessageContent: cfg.AnswersAll("discord"),
 		})
 		found := platform.Check(ctx)
 		list = append(list, diagnoseTags(ctx, cfg, platform)...)

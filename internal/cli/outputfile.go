@@ -69,7 +69,7 @@ func (c *invocation) writeOutput(file string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, r)
+	size, err := io.Copy(f, r)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = renameFile(f.Name(), file, c.flagOn("overwrite"))
 	}
@@ -77,7 +77,11 @@ func (c *invocation) writeOutput(file string, r io.Reader) error {
 		_ = os.Remove(f.Name()) // or it is gone
 		return err
 	}
-	return store.SyncFolder(filepath.Dir(file))
+	if err := store.SyncFolder(filepath.Dir(file)); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Out, "%s is written, %d bytes.\n", file, size)
+	return nil
 }
 
 // renameFile is os.Rename, but returns an error that wraps fs.ErrExist where it may not overwrite a file that is there.

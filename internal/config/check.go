@@ -70,6 +70,7 @@ func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k.checkRoles()
 	k.checkTrustedProxies()
 	k.checkSettings()
+	k.checkMistakes()
 	k.checkPrivateHosts(c.Feeds.AllowPrivateHosts, "feeds", "allowPrivateHosts")
 	k.checkPrivateHosts(c.Egress.AllowPrivateHosts, "egress", "allowPrivateHosts")
 	for name, s := range c.MCPServers {
@@ -573,6 +574,8 @@ func splitAddress(address string) ([]string, error) {
 		return nil, errors.New("no channel after a slash")
 	case len(parts) > 4:
 		return nil, errors.New("more parts than platform:workspace/channel/thread")
+	case (platform == "slack" || platform == "discord") && strings.HasPrefix(parts[2], "#"):
+		return nil, errors.New("a channel is named by its id, which the platform shows in the channel's details")
 	case slices.Contains(parts[2:], ""):
 		return nil, errors.New("an empty channel or thread")
 	}

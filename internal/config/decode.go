@@ -213,7 +213,11 @@ func (d *decoder) addUnknownKey(n *node, m member, t reflect.Type) {
 			Reason: "has no effect any more", Remedy: "remove it"})
 		return
 	}
-	d.addFaultAt(m.offset, key, "unknown key", suggest(m.name, d.fieldsOf(t).names))
+	remedy := suggest(m.name, d.fieldsOf(t).names)
+	if key == "mcp.servers" { // as some other hosts write it
+		remedy = `MCP servers stand at the top of the file, under "mcpServers"`
+	}
+	d.addFaultAt(m.offset, key, "unknown key", remedy)
 }
 
 // retiredKeys are the keys of earlier versions, which are no faults: a configuration that has them still loads.

@@ -96,6 +96,8 @@ func (d *decoder) syntaxFault(text []byte, err error) {
 	atEnd := len(bytes.TrimRight(text, " \t\r\n"))
 	reason, remedy := "a value is not JSON", `strings stand in double quotes, and a backslash in them is written \\`
 	switch said := err.Error(); {
+	case bytes.HasPrefix(text, []byte{0xff, 0xfe}), bytes.HasPrefix(text, []byte{0xfe, 0xff}):
+		reason, remedy = "the file is in UTF-16", "save it as UTF-8"
 	case len(bytes.TrimSpace(text)) == 0:
 		line, column = 1, 1
 		reason, remedy = "the file is empty", "write {} for all defaults"
