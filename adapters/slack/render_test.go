@@ -91,10 +91,10 @@ func TestMentionsOf_IDsThatAreNone_AreLeftOut(t *testing.T) {
 	}
 }
 
-func TestPiece_Text_IsTheMarkdown(t *testing.T) {
+func TestPiece_Text_IsReadableMrkdwn(t *testing.T) {
 	src := "| a | b |\n|---|---|\n| 1 | 2 |\n\n1986\\. A year & a [link](https://e.org)\n\n" +
 		"1986. List<String> 9~10, 14~15 `a\\*b`"
-	want := "| a | b |\n|---|---|\n| 1 | 2 |\n\n1986. A year &amp; a [link](https://e.org)\n\n" +
+	want := "| a | b |\n|---|---|\n| 1 | 2 |\n\n1986. A year &amp; a link (https://e.org)\n\n" +
 		"1986. List&lt;String&gt; 9~10, 14~15 `a\\*b`"
 	if got := render(chat.Draft{Text: src})[0].text(maxPlainText); got != want {
 		t.Errorf("got %q, want %q", got, want)

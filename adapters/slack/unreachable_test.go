@@ -63,9 +63,9 @@ func TestPost_RefusedForItsLength_ComesInSmallerPieces(t *testing.T) {
 		}
 		posts := standing(b, channel)
 		all := strings.Join(posts, " ")
-		if len(posts) < 2 || len(posts) != len(ref.IDs) || strings.Count(all, "A **sentence**") != 300 ||
+		if len(posts) < 2 || len(posts) != len(ref.IDs) || strings.Count(all, "A *sentence*") != 300 ||
 			strings.Count(all, "the end") == 0 {
-			t.Errorf("%s: %d posts with %d sentences", word, len(posts), strings.Count(all, "A **sentence**"))
+			t.Errorf("%s: %d posts with %d sentences", word, len(posts), strings.Count(all, "A *sentence*"))
 		}
 	}
 }

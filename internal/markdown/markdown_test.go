@@ -260,3 +260,19 @@ func TestHTMLShowsWhatModelsWrite(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestSlackText_IsReadableWithoutBlocks(t *testing.T) {
+	for src, want := range map[string]string{
+		"# News\n\n**Bold** and ***both***, ~~gone~~":    "News\n\n*Bold* and *both*, ~gone~",
+		"see [the page](https://a.example/x_y?a=1&b=2).": "see the page (https://a.example/x_y?a=1&b=2).",
+		"[https://a.example](https://a.example)":         "https://a.example",
+		"![chart](https://a.example/c.png)":              "chart (https://a.example/c.png)",
+		"`**kwargs` and ```\n# [x](y) **z**\n```":        "`**kwargs` and ```\n# [x](y) **z**\n```",
+		"1986\\. A \\*\\*great\\*\\* year":               "1986. A **great** year",
+		"2 ** 3 is 8":                                    "2 ** 3 is 8",
+	} {
+		if got := markdown.SlackText(markdown.Slack(src)); got != want {
+			t.Errorf("%q: %q, want %q", src, got, want)
+		}
+	}
+}

@@ -15,6 +15,10 @@ import (
 var mentions = text.Pattern(`(<)((?:!(?:here|channel|everyone)|@[UWB][A-Z0-9]+|#[CGD][A-Z0-9]+)[|>]|!(?:subteam|date)\^)|` +
 	`(?m)(^|[^\w.=&/+-])(@)((?:channel|here|everyone)(?:$|[^\w/]))`)
 
+// slackMarks matches code, and marks of Markdown that mrkdwn does not know: bold, strikethrough, links and headings.
+var slackMarks = text.Pattern("(?sm)```.*?```|~~~.*?~~~|`+[^`\n]+`+|" + `\*{2,3}([^\s*](?:[^\n]*?[^\s*])?)\*{2,3}|` +
+	`~~([^\s~](?:[^\n]*?[^\s~])?)~~|!?\[([^\]\n]*)\]\(<?([^\s)>]+)>?(?: "[^"\n]*")?\)|^#{1,6} +`)
+
 var quotePrefix = text.Pattern(`^[ \t]*(?:>[ \t]?)+`)
 
 // Slack returns Markdown for Slack's markdown blocks and text in which mentions notify nobody. An invisible space
@@ -57,9 +61,25 @@ func Slack(src string) string {
 	return src
 }
 
-// SlackText returns what Slack returned for places that know neither escapes nor entities: the same Markdown with the
-// characters themselves.
+// SlackText returns what Slack returned as mrkdwn, for notifications and places that show no blocks: bold in single
+// marks, links as words with their addresses behind, no marks of headings, and characters instead of escapes and
+// entities. Code is not changed. What is special in mrkdwn is left for the caller to escape.
 func SlackText(src string) string {
+	src = slackMarks().ReplaceAllStringFunc(src, func(s string) string {
+		switch m := slackMarks().FindStringSubmatch(s); {
+		case m[1] != "":
+			return "*" + m[1] + "*"
+		case m[2] != "":
+			return "~" + m[2] + "~"
+		case m[4] != "" && m[3] != "" && m[3] != m[4]:
+			return m[3] + " (" + m[4] + ")"
+		case m[4] != "":
+			return m[4]
+		case s[0] == '#':
+			return ""
+		}
+		return s
+	})
 	var edits []edit
 	_ = ast.Walk(parse([]byte(src)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if t, ok := n.(*ast.Text); ok && entering && !t.IsRaw() {
