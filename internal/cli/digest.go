@@ -16,8 +16,8 @@ import (
 	"ravenbot/internal/app"
 	"ravenbot/internal/config"
 	"ravenbot/internal/digest"
-	"ravenbot/internal/text"
 	"ravenbot/internal/store"
+	"ravenbot/internal/text"
 )
 
 func previewFlags(c *invocation) {
