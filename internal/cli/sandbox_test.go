@@ -46,7 +46,7 @@ func TestTalkingInTheSandbox(t *testing.T) {
 		{"hello", "[discord #general] raven: (simulated model) You said: hello\n"},
 		{"/raven digest list", "[discord #general, to you alone] raven: **Digests**"},
 		{"slack> hello, too", "[slack #general] raven: (simulated model) You said: hello, too\n"},
-		{"/raven tools", "[slack #general, to you alone] raven: **Tools I can use here**"},
+		{"/raven tools", "[slack #general, to you alone] raven: *Tools I can use here*"},
 		{"please feeds_fetch bundled:mcp-primer", "[slack #general] raven: (simulated model) The tool feeds_fetch answered:"},
 		{"discord> /raven digest run morning", "(simulated model) The ferry to the lighthouse runs again. [["},
 		{"/raven digest create weekdays at 9 bundled:mcp-primer", "[Make it] [No]"},
