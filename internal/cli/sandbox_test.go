@@ -54,8 +54,8 @@ func TestTalkingInTheSandbox(t *testing.T) {
 		{"press make it", "there is no button make it there"},
 		{"/raven settings", "[discord #general] raven: (opened a form, which this window does not show: Your settings)"},
 		{"slack> /raven settings", "[slack #general] raven: (opened a form, which this window does not show: "},
-		{`digest_create {"schedule":"sundays at 9","feeds":["bundled:feeds-primer"]}`, "[slack #general] raven: **May I run `digest_create`?**"},
-		{"press Approve", "[slack #general] raven: **May I make the digest `a-short-primer-on-feeds`?**"},
+		{`digest_create {"schedule":"sundays at 9","feeds":["bundled:feeds-primer"]}`, "[slack #general] raven: *May I run `digest_create`?*"},
+		{"press Approve", "[slack #general] raven: *May I make the digest `a-short-primer-on-feeds`?*"},
 		{"press Make it", "The digest `a-short-primer-on-feeds` is created."},
 	} {
 		if _, err := fmt.Fprintln(said, c.say); err != nil {
