@@ -412,7 +412,7 @@ func TestWithoutAKeyTheOfflineModelAnswers(t *testing.T) {
 		`no_such_tool {}`:                                     "There is no tool",
 		"/digest list":                                        "No digest is posted here",
 		"/tools":                                              "feeds_fetch",
-		"/help":                                               "/raven ask",
+		"/help":                                               "`/ask",
 	} {
 		if got := answerIn(t, b.ask("general", text)); !strings.Contains(got, want) {
 			t.Errorf("%s was answered %q, want %q in it", text, got, want)

@@ -63,7 +63,7 @@ func TestAnApprovalOutlivesAKill(t *testing.T) {
 	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("effect done for q")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("**Approved** by berit")); err != nil {
+	if _, err := w.slack.WaitPost(deadline(t), w.channel.ID, inSlack("*Approved* by berit")); err != nil {
 		t.Error(err)
 	}
 	d.idle()

@@ -28,8 +28,8 @@ func TestDigestsPage_MakesADigest(t *testing.T) {
 	p.Eval(`document.querySelector("#digest-schedule").value = ""`)
 	p.Type("#digest-schedule", "every weekday at 8:30")
 	p.Click("form.settings button")
-	p.Wait(`document.querySelector("section.box h2")?.innerText.includes("morning")`)
-	if text := p.Text("section.box"); !strings.Contains(text, "every weekday at 8:30") || !strings.Contains(text, "Feeds (2)") {
+	p.Wait(`document.querySelector("main").innerText.includes("Feeds (2)")`)
+	if text := p.Text("main"); !strings.Contains(text, "morning") || !strings.Contains(text, "every weekday at 8:30") || !strings.Contains(text, "Feeds (2)") {
 		t.Errorf("the digest is shown as\n%s", text)
 	}
 }

@@ -365,7 +365,7 @@ func TestReplicas_AreOneBot(t *testing.T) {
 		if _, err := r.slack.WaitPost(deadline(t), channel, inSlack("effect done for q")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.slack.WaitPost(deadline(t), channel, inSlack("**Approved** by")); err != nil {
+		if _, err := r.slack.WaitPost(deadline(t), channel, inSlack("*Approved* by")); err != nil {
 			t.Error(err)
 		}
 	})
