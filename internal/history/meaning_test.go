@@ -1,7 +1,6 @@
 package history_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -11,33 +10,17 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/history"
-	"ravenbot/internal/meaning"
+	"ravenbot/internal/meaning/meaningtest"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/kv"
 	"ravenbot/internal/tool"
 )
-
-// themes embeds texts by whether they are about a concert that does not take place.
-func themes(_ context.Context, texts []string) (list [][]float32, _ error) {
-	for _, text := range texts {
-		v := []float32{1, 0}
-		if strings.Contains(text, "cancelled") || strings.Contains(text, "called off") {
-			v = []float32{0, 1}
-		}
-		list = append(list, v)
-	}
-	return list, nil
-}
 
 func TestMeaning_MessagesAreFoundByParaphrasesAndForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		index := meaning.New(func() (meaning.Embedder, bool) { return meaning.Embedder{Name: "m", Embed: themes}, true },
-			w.db, slog.New(slog.DiscardHandler))
-		ctx, cancel := context.WithCancel(t.Context())
-		go index.Run(ctx)
-		defer synctest.Wait()
-		defer cancel()
+		index, end := meaningtest.Start(t, w.db, "cancelled", "called off")
+		defer end()
+		ctx := t.Context()
 		w.search = history.New(history.Options{
 			Store:    w.db,
 			Platform: func(string) chat.Platform { return nil },
@@ -73,16 +56,7 @@ func TestMeaning_MessagesAreFoundByParaphrasesAndForgotten(t *testing.T) {
 			}
 			return texts
 		}
-		stored := func() (n int) {
-			t.Helper()
-			if err := w.db.View(ctx, func(tx kv.Tx) (err error) {
-				n, err = tx.Count(meaning.Vectors.Spec, "history/"+general.String())
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
+		stored := func() int { return meaningtest.Stored(t, w.db, "history/"+general.String()) }
 		const concert, other, inThread = "the concert is cancelled", "it was cancelled", "cancelled in a thread"
 		all := history.Query{In: general, Text: "called off"}
 		if found := find(all); len(found) > 0 {

@@ -1,7 +1,6 @@
 package knowledge_test
 
 import (
-	"context"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -11,22 +10,9 @@ import (
 
 	"ravenbot/internal/document"
 	"ravenbot/internal/knowledge"
-	"ravenbot/internal/meaning"
+	"ravenbot/internal/meaning/meaningtest"
 	"ravenbot/internal/storage"
-	"ravenbot/internal/store/kv"
 )
-
-// themes embeds texts by whether they are about lemon trees in winter.
-func themes(_ context.Context, texts []string) (list [][]float32, _ error) {
-	for _, text := range texts {
-		v := []float32{1, 0}
-		if strings.Contains(text, "lemon tree in winter") || strings.Contains(text, "zitrus") {
-			v = []float32{0, 1}
-		}
-		list = append(list, v)
-	}
-	return list, nil
-}
 
 func TestMeaning_PassagesAreFoundByParaphrasesAndForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -36,12 +22,9 @@ func TestMeaning_PassagesAreFoundByParaphrasesAndForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		index := meaning.New(func() (meaning.Embedder, bool) { return meaning.Embedder{Name: "m", Embed: themes}, true },
-			db, slog.New(slog.DiscardHandler))
-		ctx, cancel := context.WithCancel(t.Context())
-		go index.Run(ctx)
-		defer synctest.Wait()
-		defer cancel()
+		index, end := meaningtest.Start(t, db, "lemon tree in winter", "zitrus")
+		defer end()
+		ctx := t.Context()
 		b := knowledge.New(knowledge.Options{Folder: filepath.Join(dir, "kept"), Documents: document.NewReader(pages),
 			Log: slog.New(slog.DiscardHandler), Meaning: index})
 		if err := b.Put(ctx, "default", "garden.md", []byte(gardenBook())); err != nil {
@@ -80,12 +63,8 @@ func TestMeaning_PassagesAreFoundByParaphrasesAndForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		for agent, want := range map[string]int{"default": 0, "other": 1} {
-			left := 0
-			if err := db.View(ctx, func(tx kv.Tx) (err error) {
-				left, err = tx.Count(meaning.Vectors.Spec, "files/"+agent)
-				return err
-			}); err != nil || left != want {
-				t.Errorf("%d vectors of files of %s are left, want %d: %v", left, agent, want, err)
+			if left := meaningtest.Stored(t, db, "files/"+agent); left != want {
+				t.Errorf("%d vectors of files of %s are left, want %d", left, agent, want)
 			}
 		}
 	})

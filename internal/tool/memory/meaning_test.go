@@ -1,7 +1,6 @@
 package memory_test
 
 import (
-	"context"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -10,23 +9,10 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
-	"ravenbot/internal/meaning"
+	"ravenbot/internal/meaning/meaningtest"
 	"ravenbot/internal/storage"
-	"ravenbot/internal/store/kv"
 	"ravenbot/internal/tool/memory"
 )
-
-// themes embeds texts by whether they are about a person's boss.
-func themes(_ context.Context, texts []string) (list [][]float32, _ error) {
-	for _, text := range texts {
-		v := []float32{1, 0}
-		if strings.Contains(text, "reports to") || strings.Contains(text, "superior") {
-			v = []float32{0, 1}
-		}
-		list = append(list, v)
-	}
-	return list, nil
-}
 
 func TestMeaning_NotesAreFoundByParaphrasesAndForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -35,12 +21,8 @@ func TestMeaning_NotesAreFoundByParaphrasesAndForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		index := meaning.New(func() (meaning.Embedder, bool) { return meaning.Embedder{Name: "m", Embed: themes}, true },
-			db, slog.New(slog.DiscardHandler))
-		ctx, cancel := context.WithCancel(t.Context())
-		go index.Run(ctx)
-		defer synctest.Wait()
-		defer cancel()
+		index, end := meaningtest.Start(t, db, "reports to", "superior")
+		defer end()
 		r := over(t, db)
 		r.pack = memory.New(memory.Options{Store: db, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 			Manages: func(chat.Message) bool { return true }, Meaning: index})
@@ -69,12 +51,8 @@ func TestMeaning_NotesAreFoundByParaphrasesAndForgotten(t *testing.T) {
 		}
 		r.command(general, anna, "edit 2 drives a car")
 		r.command(general, anna, "delete 1")
-		left := 0
-		if err := db.View(ctx, func(tx kv.Tx) (err error) {
-			left, err = tx.Count(meaning.Vectors.Spec, "notes/user/slack/U1")
-			return err
-		}); err != nil || left != 5 {
-			t.Errorf("after a note was deleted and one changed %d vectors are left: %v", left, err)
+		if left := meaningtest.Stored(t, db, "notes/user/slack/U1"); left != 5 {
+			t.Errorf("after a note was deleted and one changed %d vectors are left, want 5", left)
 		}
 		r.command(general, anna, "delete all")
 		if found := r.search(general, anna, question); strings.Contains(found, "Ingrid") {
