@@ -34,7 +34,7 @@ func (m Mailer) PostOrTellOwner(ctx context.Context, to chat.Address, d chat.Dra
 		place = ""
 	}
 	why := "I could not post this" + place + ": " + text.EscapeMarkdown(refused.Reason) + "."
-	m.Log.Warn("place of a post is unreachable, telling its owner", "post", d.Key, "to", to.String(), "error", err)
+	m.Log.Warn("place of a post is unreachable; sending it to its owner", "post", d.Key, "to", to.String(), "error", err)
 	letter := d
 	letter.Key, letter.Text, letter.Owner, letter.Reply = d.Key+"/owner", why+"\n\n"+d.Text, "", chat.Reply{}
 	letter.Replaces, letter.Notify, letter.Tags, letter.Title = chat.Ref{}, nil, nil, ""

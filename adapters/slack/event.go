@@ -168,7 +168,7 @@ func (s *Slack) noteRateLimit(o *eventEnvelope) {
 	s.health.RateLimited++
 	s.mu.Unlock()
 	s.recent.Pause(rateLimitPause)
-	s.o.Log.Warn("slack keeps events back, because there are too many", "team", o.TeamID,
+	s.o.Log.Warn("slack withholds events: there are too many", "team", o.TeamID,
 		"minute", time.Unix(o.LimitedAt, 0).UTC(), "remedy", "invite the bot to fewer channels, or divide them among apps")
 }
 

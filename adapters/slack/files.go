@@ -311,7 +311,7 @@ func unseen(err error) error {
 // messages, and other files are named in the footer.
 func (p *postJob) postWithoutFiles(ctx context.Context, err error) error {
 	remedy := remedies[errorCode(err)]
-	p.o.Log.Warn("slack refuses the files of a post, posting without them", "post", p.draft.Key, "error", err,
+	p.o.Log.Warn("slack refuses the files of a post; posting without them", "post", p.draft.Key, "error", err,
 		"remedy", remedy)
 	p.draft, p.files = p.original, nil
 	var lost []string

@@ -46,7 +46,7 @@ func TestRateLimitOfEvents_IsLoggedAndCounted(t *testing.T) {
 		t.Errorf("answered %d", status)
 	}
 	b.stop()
-	if n := b.Health().RateLimited; n != 1 || !strings.Contains(log.String(), "level=WARN msg=\"slack keeps events back") {
+	if n := b.Health().RateLimited; n != 1 || !strings.Contains(log.String(), "level=WARN msg=\"slack withholds events") {
 		t.Errorf("counted %d, logged %s", n, log.String())
 	}
 }

@@ -170,7 +170,7 @@ func (p *postJob) dividePiece(n int) bool {
 	if len(whole.body) <= minDivided {
 		return false
 	}
-	p.o.Log.Warn("slack refuses the length of a post, dividing it", "post", p.draft.Key, "bytes", len(whole.body))
+	p.o.Log.Warn("slack refuses the length of a post; dividing it", "post", p.draft.Key, "bytes", len(whole.body))
 	var parts []piece
 	for _, body := range markdown.Split(whole.body, max(minDivided, utf8.RuneCountInString(whole.body)/2)) {
 		parts = append(parts, piece{body: body})
@@ -286,7 +286,7 @@ func (p *postJob) sendPiece(ctx context.Context, n int, ts string) (string, erro
 		id, err = p.call(ctx, method, p.messageForm(one, n, ts))
 	}
 	if word := errorCode(err); refusedFormCodes[word] && !(tooLongCodes[word] && len(one.body) > minDivided) {
-		p.o.Log.Warn("slack refuses the blocks of a post, sending plain text", "post", p.draft.Key, "error", err)
+		p.o.Log.Warn("slack refuses the blocks of a post; sending plain text", "post", p.draft.Key, "error", err)
 		one.simple, one.below = true, nil
 		id, err = p.call(ctx, method, p.messageForm(one, n, ts))
 	}
@@ -489,7 +489,7 @@ func (p *postJob) sendResponse(ctx context.Context, n int) (string, error) {
 		return "response/" + shortKey(p.draft.Key), nil
 	// Slack did not take the answer, so that the Web API cannot double it.
 	case retryAfter(err) > 0, kit.IsUnsent(err), errors.As(err, &status) && status.Code < 500:
-		p.o.Log.Warn("slack response_url refused, using the Web API", "post", p.draft.Key, "error", redact(err))
+		p.o.Log.Warn("slack refuses a response_url; using the Web API", "post", p.draft.Key, "error", redact(err))
 		return "", nil
 	}
 	return "", &chat.PostError{Maybe: true, Err: fmt.Errorf("answer at the response_url: %w", redact(err))}

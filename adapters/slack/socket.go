@@ -287,7 +287,7 @@ func (k *socket) onFrame(l *connection, data []byte) {
 		k.trustEvents()
 	case f.Type == "disconnect":
 		if f.Reason == "link_disabled" {
-			k.o.Log.Warn("slack ends the connection, because Socket Mode was switched off",
+			k.o.Log.Warn("slack ended the connection: Socket Mode was switched off",
 				"remedy", "switch Socket Mode on again in the settings of the app")
 		} else {
 			k.o.Log.Info("slack announced the end of the connection", "reason", f.Reason)

@@ -122,7 +122,7 @@ func (p *postJob) reportNoStreams(err error) {
 		remedy = "switch on the agent view of the app and reinstall it; its manifest is printed by ravenbot slack manifest"
 	}
 	p.o.Log.Warn(
-		"slack refuses streams, editing answers instead",
+		"slack refuses streams; editing answers instead",
 		"channel",
 		where,
 		"error",

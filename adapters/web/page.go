@@ -325,7 +325,7 @@ func (w *Web) writeError(rw http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, errStopped), errors.Is(err, context.DeadlineExceeded), r.Context().Err() != nil:
 		status, words = http.StatusServiceUnavailable, "The bot is starting or stopping. Please try again in a moment."
 	default:
-		w.o.Logger.Error("page not served", "path", r.URL.Path, "error", err)
+		w.o.Logger.Error("failed to serve a page", "path", r.URL.Path, "error", err)
 	}
 	if r.Header.Get("HX-Request") != "" {
 		w.writeFailure(rw, status, "problem", words)

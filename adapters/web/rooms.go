@@ -51,7 +51,7 @@ func (w *Web) roomLinks(ctx context.Context, current string) ([]roomLink, error)
 	for i, name := range names {
 		info, err := parseInfo(infos[name])
 		if err != nil {
-			w.o.Logger.Error("title of a room not read", "room", name, "error", err)
+			w.o.Logger.Error("failed to read the title of a room", "room", name, "error", err)
 		}
 		links[i] = roomLink{Room: name, Title: cmp.Or(info.Title, name), IsArchived: info.IsArchived}
 		links[i].IsCurrent = name == current
@@ -161,7 +161,7 @@ func (w *Web) titleRoom(ctx context.Context, name, said string) {
 		err = w.ChangeRoom(ctx, name, &title, nil)
 	}
 	if err != nil {
-		w.o.Logger.Error("room has no title", "room", name, "error", err)
+		w.o.Logger.Error("failed to give a room a title", "room", name, "error", err)
 	}
 }
 

@@ -369,7 +369,7 @@ func (s *Server) changeConversation(w http.ResponseWriter, r *http.Request) {
 func (s *Server) deleteRoomOnPage(w http.ResponseWriter, r *http.Request) {
 	a := chat.Address{Platform: s.o.Rooms.Name(), Channel: r.PathValue("room")}
 	if err := s.forget(r.Context(), a); err != nil && !errors.Is(err, store.ErrNotFound) {
-		s.o.Log.Error("room not deleted", "room", a.Channel, "error", err)
+		s.o.Log.Error("failed to delete a room", "room", a.Channel, "error", err)
 		s.page(w, http.StatusInternalServerError, "problem", "The conversation could not be deleted. The bot's log has the reason.")
 		return
 	}

@@ -34,7 +34,7 @@ func (s *Server) exportAudit(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/jsonl")
 	w.Header().Set("Cache-Control", "no-store")
 	if err := s.o.Audit.Export(r.Context(), w); err != nil {
-		s.o.Log.Error("audit not exported", "error", err)
+		s.o.Log.Error("failed to export the audit", "error", err)
 		// The answer has begun: only its abrupt end can say that it is not whole.
 		panic(http.ErrAbortHandler)
 	}

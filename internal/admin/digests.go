@@ -325,7 +325,7 @@ func (s *Server) tryFeed(w http.ResponseWriter, r *http.Request) {
 
 // showListError shows that a list could not be read. The cause is for the log.
 func (s *Server) showListError(w http.ResponseWriter, r *http.Request, what string, err error) {
-	s.o.Log.Error("page not served", "path", r.URL.Path, "error", err)
+	s.o.Log.Error("failed to serve a page", "path", r.URL.Path, "error", err)
 	s.page(w, http.StatusInternalServerError, "note-page",
 		"The "+what+" could not be listed; the bot's log has the reason.")
 }

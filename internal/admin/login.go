@@ -130,7 +130,7 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
 	if id, until, ok := s.sessions.logOut(w, r); ok {
 		err := s.o.Logouts.EndSession(context.WithoutCancel(r.Context()), id, until, s.o.Now())
 		if err != nil {
-			s.o.Log.Warn("logout not stored, it counts in this process alone", "error", err)
+			s.o.Log.Warn("failed to store a logout; it counts in this process only", "error", err)
 		}
 		s.record(r, "logout", "web pages")
 	}

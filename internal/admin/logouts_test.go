@@ -221,7 +221,7 @@ func TestLogout_NotStored_CountsHereAndIsLogged(t *testing.T) {
 	kept.failed = errors.New("no database")
 	r := do(t, client, "POST", server.URL+"/logout", nil, "Sec-Fetch-Site", "same-origin")
 	again := do(t, client, "GET", server.URL+"/chat/general", nil, "Cookie", cookie.Name+"="+cookie.Value)
-	if r.status != http.StatusSeeOther || again.status == http.StatusOK || !strings.Contains(log.String(), "logout not stored") {
+	if r.status != http.StatusSeeOther || again.status == http.StatusOK || !strings.Contains(log.String(), "failed to store a logout") {
 		t.Errorf("the logout was answered %d, the cookie afterwards %d; the log says %q", r.status, again.status, log.String())
 	}
 }

@@ -59,7 +59,7 @@ func TestAFullDiskDelaysAnswers(t *testing.T) {
 	w.slack.Mention(w.channel.ID, w.berit, "hello")
 	arrives("the first answer")
 	w.slack.Mention(w.channel.ID, w.berit, "the disk gets full")
-	logged("answer not stored")
+	logged("failed to store an answer")
 	w.slack.Mention(w.channel.ID, w.berit, "the disk is full "+long)
 	logged("failed to store a slack message; not acknowledged")
 	logged("there is no space left on its disk")

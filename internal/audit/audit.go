@@ -223,7 +223,7 @@ func (l *Log) Record(ctx context.Context, e Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waiting) >= maxWaiting {
-		l.log.Error("audit entry not stored, too many wait", e.logged()...)
+		l.log.Error("dropped an audit entry: too many are waiting", e.logged()...)
 		return
 	}
 	l.waiting = append(l.waiting, e)
@@ -233,7 +233,7 @@ func (l *Log) Record(ctx context.Context, e Entry) {
 			return
 		}
 	}
-	l.log.Error("audit entry not stored, tried again", append(e.logged(), "waiting", len(l.waiting), "error", err)...)
+	l.log.Error("failed to store an audit entry; retrying", append(e.logged(), "waiting", len(l.waiting), "error", err)...)
 }
 
 // storeWaiting stores the entries that wait, until one of them fails; l.mu is held.
@@ -279,10 +279,10 @@ func (l *Log) retryOnce(ctx context.Context) {
 		return
 	}
 	if err := l.storeWaiting(ctx); err != nil {
-		l.log.Warn("audit entries not stored, tried again", "waiting", len(l.waiting), "error", err)
+		l.log.Warn("failed to store audit entries; retrying", "waiting", len(l.waiting), "error", err)
 		return
 	}
-	l.log.Info("audit entries stored that had to wait", "entries", n)
+	l.log.Info("stored the audit entries that were waiting", "entries", n)
 }
 
 // add stores an entry behind the newest one; l.mu is held.
@@ -377,13 +377,13 @@ func (l *Log) dropOld(ctx context.Context) {
 		// The base goes first: a crash between the two leaves an entry too many, and no gap.
 		if oldest.Seq > l.base.Seq {
 			if err := l.saveBase(ctx, oldest.link()); err != nil {
-				l.log.Warn("old audit entry not deleted", "entry", oldest.ID, "error", err)
+				l.log.Warn("failed to delete an old audit entry", "entry", oldest.ID, "error", err)
 				return
 			}
 		}
 		// Another process may have deleted it.
 		if err := l.store.DeleteItem(ctx, itemKind, oldest.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
-			l.log.Warn("old audit entry not deleted", "entry", oldest.ID, "error", err)
+			l.log.Warn("failed to delete an old audit entry", "entry", oldest.ID, "error", err)
 			return
 		}
 		l.list = l.list[1:]

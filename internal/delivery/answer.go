@@ -60,7 +60,7 @@ func (s *Service) answerQuestion(a chat.Address, l *queue, q *question) {
 	if w, ok := s.o.Platform(a.Platform).(chat.Watcher); ok && draft == nil && q.followUp != nil {
 		w.Show(a, chat.Progress{Message: q.followUp.ID, Ended: true})
 	}
-	err := s.retryWrite(s.workCtx, "answer not stored", func() error {
+	err := s.retryWrite(s.workCtx, "failed to store an answer", func() error {
 		return s.o.Store.SaveAnswer(s.workCtx, a, q.keys, turn, posts)
 	})
 	if err == nil && draft != nil {
@@ -99,7 +99,7 @@ func (s *Service) produceAnswer(a chat.Address, l *queue, q *question) (
 		}
 		// All messages were deleted: what the agent keeps of them is deleted, too.
 		if reply == nil && len(asked.Messages) == 0 {
-			_ = s.retryWrite(s.workCtx, "deleted message not purged", func() error {
+			_ = s.retryWrite(s.workCtx, "failed to purge a deleted message", func() error {
 				return s.o.Answerer.Purge(s.workCtx, asked.Turn)
 			})
 		}
@@ -118,7 +118,7 @@ func (s *Service) reviseRecords(changes []chat.Message) error {
 			continue
 		}
 		// Whoever sent the change may have ended before it was noted. Once the change is done nobody would note it.
-		err := s.retryWrite(s.workCtx, "change of a message not noted", func() error { return p.Revise(s.workCtx, m) })
+		err := s.retryWrite(s.workCtx, "failed to note the change of a message", func() error { return p.Revise(s.workCtx, m) })
 		if err != nil {
 			return err
 		}

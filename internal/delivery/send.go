@@ -116,7 +116,7 @@ func (s *Service) storeOutcomes(ctx context.Context) {
 		}
 		if len(batch) > 0 {
 			limited, cancel := context.WithTimeout(ctx, giveUpAfter)
-			_ = s.retryWrite(limited, "outcomes of posts not stored", func() error {
+			_ = s.retryWrite(limited, "failed to store the outcomes of posts", func() error {
 				return s.o.Store.SaveOutcomes(limited, batch, patience)
 			})
 			cancel()
@@ -197,7 +197,7 @@ func (s *Service) postWithRetries(ctx context.Context, p store.Post) (chat.Ref, 
 func (s *Service) freePost(ctx context.Context, p store.Post) error {
 	s.o.Log.Info("platform is not switched on here; leaving the post to another replica", "post", p.Key,
 		"platform", p.To.Platform)
-	_ = s.retryWrite(ctx, "post not left to another replica", func() error { return s.o.Replicas.FreePost(ctx, p) })
+	_ = s.retryWrite(ctx, "failed to leave a post to another replica", func() error { return s.o.Replicas.FreePost(ctx, p) })
 	return errStopped
 }
 

@@ -151,7 +151,7 @@ func (m *Model) learn(err error, tools []llm.ToolSpec) bool {
 	said := fault.Words()
 	if takesNoTools(said) { // llama.cpp says so with status 500
 		m.noTools.Store(time.Now().Add(retryTools).Unix())
-		m.o.Log.Warn("model takes no tools, asking it without them; enable tool calling on its server, or set tools to false",
+		m.o.Log.Warn("model takes no tools; asking it without them. Enable tool calling on its server, or set tools to false",
 			"model", m.o.Name, "setting", "models."+m.o.Name+".tools", "error", err)
 		return true
 	}
