@@ -30,50 +30,81 @@ var syntaxes = []struct {
 	names string
 	syntax
 }{
-	{"go golang", syntax{comments: slashes, strings: quoted + "|`[^`]*`", words: `break case chan const continue
-		default defer else
-		fallthrough for func go goto if import interface map package range return select struct switch type var nil true
-		false iota`}},
-	{"js javascript jsx mjs ts typescript tsx", syntax{comments: slashes, strings: quoted + "|`(?:[^`\\\\]|\\\\.)*`",
-		words: `async await break
-		case catch class const continue debugger default delete do else enum export extends finally for from function if
-		implements
-		import in instanceof interface let new of private protected public readonly return static super switch this throw try
-		type typeof var void while yield null undefined true false`}},
-	{"java kotlin kt c h cpp c++ cc cs csharp c# scala swift dart php groovy proto", syntax{comments: slashes,
-		strings: quoted, words: `abstract
-		as auto bool boolean break byte case catch char class const continue data def default delete do double echo else
-		enum extends
-		extern final finally float fn for foreach fun func function goto guard if implements import in include int interface
-		internal is let long match message namespace new object open operator override package private protected public
-		repeated
-		return rpc sealed service short signed sizeof static string struct super switch template this throw throws trait try
-		typedef typename union unsigned use using val var virtual void volatile when while null nullptr nil true false`}},
-	{"rust rs", syntax{comments: slashes, strings: onlyDoubles, words: `as async await break const continue crate dyn
-		else enum extern
-		fn for if impl in let loop match mod move mut pub ref return self Self static struct super trait type unsafe use where
-		while true false`}},
-	{"python py", syntax{comments: hashes, strings: `(?s:"""(?:.*?)"""|'''(?:.*?)''')|` + quoted, words: `and as
-		assert async await break
-		class continue def del elif else except finally for from global if import in is lambda match nonlocal not or pass
-		raise
-		return try while with yield None True False self`}},
-	{"bash sh shell zsh console dockerfile docker makefile make ruby rb perl", syntax{comments: hashes, strings: `"(?:[^"\\]|\\.)*"|'[^']*'`,
+	{"go golang", syntax{
+		comments: slashes,
+		strings:  quoted + "|`[^`]*`",
+		words: `break case chan const continue default defer else fallthrough for func go goto if import interface map
+			package range return select struct switch type var nil true false iota`,
+	}},
+	{"js javascript jsx mjs ts typescript tsx", syntax{
+		comments: slashes,
+		strings:  quoted + "|`(?:[^`\\\\]|\\\\.)*`",
+		words: `async await break case catch class const continue debugger default delete do else enum export extends
+			finally for from function if implements import in instanceof interface let new of private protected public
+			readonly return static super switch this throw try type typeof var void while yield null undefined true
+			false`,
+	}},
+	{"java kotlin kt c h cpp c++ cc cs csharp c# scala swift dart php groovy proto", syntax{
+		comments: slashes,
+		strings:  quoted,
+		words: `abstract as auto bool boolean break byte case catch char class const continue data def default delete do
+			double echo else enum extends extern final finally float fn for foreach fun func function goto guard if
+			implements import in include int interface internal is let long match message namespace new object open
+			operator override package private protected public repeated return rpc sealed service short signed sizeof
+			static string struct super switch template this throw throws trait try typedef typename union unsigned use
+			using val var virtual void volatile when while null nullptr nil true false`,
+	}},
+	{"rust rs", syntax{
+		comments: slashes,
+		strings:  onlyDoubles,
+		words: `as async await break const continue crate dyn else enum extern fn for if impl in let loop match mod move
+			mut pub ref return self Self static struct super trait type unsafe use where while true false`,
+	}},
+	{"python py", syntax{
+		comments: hashes,
+		strings:  `(?s:"""(?:.*?)"""|'''(?:.*?)''')|` + quoted,
+		words: `and as assert async await break class continue def del elif else except finally for from global if import
+			in is lambda match nonlocal not or pass raise return try while with yield None True False self`,
+	}},
+	{"bash sh shell zsh console dockerfile docker makefile make ruby rb perl", syntax{
+		comments: hashes,
+		strings:  `"(?:[^"\\]|\\.)*"|'[^']*'`,
 		words: `if then else elif fi for while until do done case esac in function return local export exit def end class
-		module
-		require begin rescue unless my sub use FROM RUN COPY ADD CMD ENTRYPOINT ENV ARG WORKDIR EXPOSE USER VOLUME AS`}},
-	{"yaml yml toml ini conf properties", syntax{comments: hashes, strings: quoted, words: `true false null yes no on
-		off`}},
-	{"json json5 jsonc", syntax{comments: slashes, strings: quoted, words: `true false null`}},
-	{"css scss less", syntax{comments: slashes, strings: quoted, words: `important media import supports keyframes`}},
-	{"sql postgres postgresql mysql sqlite lua haskell hs", syntax{comments: `--[^\n]*|(?s:/\*.*?\*/)`, strings: quoted, fold: true, words: `add all alter
-		and as asc between by case check column constraint create cross default delete desc distinct drop else end exists
-		foreign from
-		full function group having if in index inner insert into is join key left like limit local not null offset on or order
-		outer primary references return returning right select set table then union unique update using values view when where
-		while with do data type let true false nil`}},
-	{"html xml svg", syntax{comments: `(?s:<!--.*?-->)`, strings: `"[^"]*"|'[^'\n]*'`}},
-	{"diff patch", syntax{comments: `(?m:^-[^\n]*)`, strings: `(?m:^\+[^\n]*)`}},
+			module require begin rescue unless my sub use FROM RUN COPY ADD CMD ENTRYPOINT ENV ARG WORKDIR EXPOSE USER
+			VOLUME AS`,
+	}},
+	{"yaml yml toml ini conf properties", syntax{
+		comments: hashes,
+		strings:  quoted,
+		words:    `true false null yes no on off`,
+	}},
+	{"json json5 jsonc", syntax{
+		comments: slashes,
+		strings:  quoted,
+		words:    `true false null`,
+	}},
+	{"css scss less", syntax{
+		comments: slashes,
+		strings:  quoted,
+		words:    `important media import supports keyframes`,
+	}},
+	{"sql postgres postgresql mysql sqlite lua haskell hs", syntax{
+		comments: `--[^\n]*|(?s:/\*.*?\*/)`,
+		strings:  quoted,
+		fold:     true,
+		words: `add all alter and as asc between by case check column constraint create cross default delete desc distinct
+			drop else end exists foreign from full function group having if in index inner insert into is join key
+			left like limit local not null offset on or order outer primary references return returning right select
+			set table then union unique update using values view when where while with do data type let true false nil`,
+	}},
+	{"html xml svg", syntax{
+		comments: `(?s:<!--.*?-->)`,
+		strings:  `"[^"]*"|'[^'\n]*'`,
+	}},
+	{"diff patch", syntax{
+		comments: `(?m:^-[^\n]*)`,
+		strings:  `(?m:^\+[^\n]*)`,
+	}},
 }
 
 // highlighter marks the parts of code of one language.
