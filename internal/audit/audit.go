@@ -215,9 +215,9 @@ func (l *Log) complete(ctx context.Context, e Entry) Entry {
 	return e
 }
 
-// Record stores an entry and sets its ID, Time and place in the chain. Who and From may be left to the context. An entry that cannot be stored is logged and
-// tried again: what was changed is changed already, and whoever calls could only report the same. It waits for the
-// store, but not where the store has failed a moment ago.
+// Record stores an entry and sets its ID, Time and place in the chain. Who and From may be left to the context. An entry
+// that cannot be stored is logged and stored later: the change has happened, and the caller could only report the same.
+// Record waits for the store unless the store has failed a moment ago.
 func (l *Log) Record(ctx context.Context, e Entry) {
 	e = l.complete(ctx, e)
 	l.mu.Lock()
