@@ -331,7 +331,7 @@ func (d *Discord) acknowledge(
 		close(done)
 		if d.o.Sharing == nil {
 			forget()
-		} else { // what is not known is taken for an interaction of another process until then
+		} else { // otherwise it would count as an interaction of another process
 			time.AfterFunc(deferTimeout, forget)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // roomInfoKind is the kind under which the store keeps a roomInfo, by the names of rooms.
 const roomInfoKind = "web room"
 
-// roomInfo is what somebody has said about a room.
+// roomInfo is the title and the state of a room, as a user has set them.
 type roomInfo struct {
 	Title      string `json:"title,omitempty"` // "": its name
 	IsArchived bool   `json:"archived,omitempty"`
@@ -37,7 +37,7 @@ type roomLink struct {
 	IsCurrent  bool
 }
 
-// roomLinks returns the rooms, those that were used last first, and those without lines in the order of roomNames.
+// roomLinks returns the rooms by their last use, newest first. Rooms without lines come last, in the order of roomNames.
 func (w *Web) roomLinks(ctx context.Context, current string) ([]roomLink, error) {
 	names, err := w.roomNames(ctx, current)
 	if err != nil {

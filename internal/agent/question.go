@@ -52,7 +52,7 @@ func (r *run) loadContexts(ctx context.Context, past history, isNew bool) {
 	wg.Wait()
 	for i, m := range r.asked.Messages {
 		c := &r.contexts[i]
-		// Where an answer is not gone the history has it, and if what it answers was deleted it must not be told again.
+		// The history has the bot's answers. An answer that it lacks belongs to a deleted message, and must not return.
 		c.Recent = slices.DeleteFunc(c.Recent, func(s chat.Said) bool {
 			return s.Self && r.lookUpPost(ctx, m.Conversation, s).Turn != ""
 		})
@@ -60,10 +60,10 @@ func (r *run) loadContexts(ctx context.Context, past history, isNew bool) {
 	}
 }
 
-// flushAfter is how old a post of the bot may be of which it is perhaps not stored yet what it shows.
+// flushAfter is how old a post of the bot may be whose outcome is perhaps not stored yet.
 const flushAfter = time.Minute
 
-// lookUpPost returns what is known of a message of the bot.
+// lookUpPost returns the stored record of a message of the bot, or the zero value if there is none.
 func (r *run) lookUpPost(ctx context.Context, at chat.Address, s chat.Said) store.ShownTurn {
 	// The deadline of the look-ups may have passed by now; it is not meant for the store.
 	ctx = context.WithoutCancel(ctx)

@@ -67,8 +67,7 @@ func originOfTurns(before conversation.Summary, turns []conversation.Turn) origi
 	return o
 }
 
-// noteOrigin notes whose words the turn holds: those of the question with all that it brings along, and those of the
-// system prompt.
+// noteOrigin records the origin of the turn: of the question, of everything that comes with it, and of the system prompt.
 func (r *run) noteOrigin() {
 	parts := slices.Clone(r.volatile)
 	for _, m := range r.turn.UserMessages() {
@@ -98,15 +97,15 @@ func originOf(p llm.Part) origin.Origin {
 	return p.Origin
 }
 
-// strangersWords is the source of what people said who may not use the bot.
+// strangersWords is the source of messages of people who may not use the bot.
 const strangersWords = "a message of a bot, or of somebody who may not use me"
 
-// markOrigins notes with the messages that a question is about whose words they are.
+// markOrigins sets the origins of the messages that a question is about.
 func (r *run) markOrigins(ctx context.Context, m chat.Message, c *chat.Context) {
 	mayUse := r.usersAt(m.Conversation)
 	mark := func(s *chat.Said) {
 		switch {
-		case s.Origin.IsForeign(): // as whoever brought it knows
+		case s.Origin.IsForeign(): // set by the adapter
 		case s.Self:
 			s.Origin, s.News = r.originOfPost(ctx, m.Conversation, *s)
 		case s.Bot || !mayUse(s.ByID):
@@ -125,7 +124,7 @@ func (r *run) markOrigins(ctx context.Context, m chat.Message, c *chat.Context) 
 			mark(&list[i])
 		}
 	}
-	// Who may not use the bot may have chosen them, and they would be read with every question.
+	// Topics and titles are read with every question, and may come from somebody who may not use the bot.
 	if !mayUse(c.Place.TopicBy) {
 		c.Place.Topic = ""
 	}
@@ -134,8 +133,8 @@ func (r *run) markOrigins(ctx context.Context, m chat.Message, c *chat.Context) 
 	}
 }
 
-// usersAt returns what reports whether a user, by ID, may use the bot in a conversation; of the empty ID: whether
-// everybody may.
+// usersAt returns a function that reports whether a user, by ID, may use the bot in a conversation. For an empty ID it
+// reports whether everybody may.
 func (r *run) usersAt(at chat.Address) func(userID string) bool {
 	if r.engine.o.Access == nil {
 		return func(string) bool { return true }
@@ -143,8 +142,8 @@ func (r *run) usersAt(at chat.Address) func(userID string) bool {
 	return r.engine.o.Access.UsersAt(at)
 }
 
-// originOfPost returns whose words a post of the bot holds: what was stored with it, or what the turn had read that it
-// shows. Any other holds foreign text for all that is known.
+// originOfPost returns the origin of a post of the bot: the stored one, or that of the turn that it shows. Any other post
+// counts as foreign.
 func (r *run) originOfPost(ctx context.Context, at chat.Address, s chat.Said) (o origin.Origin, isNews bool) {
 	shown := r.lookUpPost(ctx, at, s)
 	if shown.Origin != nil {

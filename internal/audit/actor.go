@@ -8,8 +8,8 @@ import (
 	"ravenbot/internal/text"
 )
 
-// Operator is the identity of whoever has the admin token, over the API, on the pages, on the command line and as an
-// MCP host.
+// Operator is the identity of the person who has the admin token: over the API, on the pages, on the command line and as
+// an MCP host.
 const Operator = "web:/admin (operator)"
 
 // maxName is how many characters of a name are shown.
@@ -40,12 +40,12 @@ type actorKey struct{}
 // actor is who makes changes, and from where.
 type actor struct{ who, from string }
 
-// WithActor returns a context in which changes are recorded as somebody's, who makes them from an address.
+// WithActor returns a context in which changes are recorded under an identity and the address that they come from.
 func WithActor(ctx context.Context, who, from string) context.Context {
 	return context.WithValue(ctx, actorKey{}, actor{who, from})
 }
 
-// findActor returns who makes changes in a context: whom WithActor or chat.WithAuthor names.
+// findActor returns the actor that WithActor or chat.WithAuthor has set in a context.
 func findActor(ctx context.Context) (actor, bool) {
 	if a, ok := ctx.Value(actorKey{}).(actor); ok {
 		return a, true

@@ -12,7 +12,7 @@ import (
 func (l *Log) RecordDecision(ctx context.Context, a store.Approval) {
 	e := Entry{Action: "call " + string(a.Decision), Target: a.Tool,
 		Changes: []Change{{Field: "decision", Old: "pending", New: string(a.Decision)}}}
-	// Without an actor its time was over, or whoever asked has ended the work.
+	// Without an actor, the approval has expired or the asker has stopped the work.
 	if !hasActor(ctx) {
 		e.Who = cmp.Or(a.By, "nobody, in time")
 	}
@@ -32,7 +32,7 @@ func (l *Log) RecordCall(ctx context.Context, in tool.Intent, c store.ToolCall) 
 		return
 	}
 	e := Entry{Who: Identity(in.Caller.Conversation, in.Caller.User), Action: "tool called", Target: c.Tool}
-	// What is written in arguments may be anybody's words.
+	// Arguments may hold words of anybody.
 	e.Changes = diff(nil, c.Args, func(string) bool { return true })
 	switch {
 	case !in.Caller.Conversation.IsZero():

@@ -32,9 +32,8 @@ var kinds = map[string]kind{
 	"grant":                 {word: "standing approval", title: "tool"},
 }
 
-// ChangeStore is a store that records what people change: whatever is saved or deleted in a context that says who
-// makes changes (WithActor, chat.WithAuthor). What the bot changes by itself is not recorded. Its methods return what
-// those of the store return; a change that failed is not recorded.
+// ChangeStore is a store that records every change in a context with an actor (WithActor, chat.WithAuthor). Changes that
+// the bot makes by itself, and changes that fail, are not recorded. The methods return the results of the store.
 type ChangeStore struct {
 	store.Store
 	Log *Log

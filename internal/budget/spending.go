@@ -50,7 +50,7 @@ const readEvery = 1500 * time.Millisecond
 // Rates say what is configured now.
 type Rates interface {
 	Caps() Caps
-	// Limits returns those of a user with some roles.
+	// Limits returns the limits of a user with some roles.
 	Limits(roles []string) Limits
 	// AreUsersLimited reports whether anybody's messages or tokens of a day are limited.
 	AreUsersLimited() bool

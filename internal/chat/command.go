@@ -118,7 +118,7 @@ func Typed(line string, commands []CommandSpec) (command, said string) {
 	return "", line
 }
 
-// minMisspelled is how long a word is at least for one that is nearly a command not to be meant as it is, like /tmp.
+// minMisspelled is the least length of a word that counts as a misspelled command; a shorter one may be meant, like /tmp.
 const minMisspelled = 4
 
 // TypedForm returns Markdown with its commands as Typed reads them: `/poll …` in the place of `/raven poll …`.

@@ -8,20 +8,19 @@ import (
 
 	"ravenbot/internal/config"
 	"ravenbot/internal/mcp"
-	"ravenbot/internal/policy"
 )
 
-// diagnoseExposure names settings that are safe each, and together let others act.
+// diagnoseExposure names settings that are safe on their own, and together let other people act through the bot.
 func diagnoseExposure(cfg *config.Config) finding {
 	f := finding{Name: "exposure", OK: true}
 	for _, path := range mcp.ExposedHooks(cfg) {
-		f.Notes = append(f.Notes, fmt.Sprintf("MCP servers can change the hook %s, or put files beside it that it loads: "+
+		f.Notes = append(f.Notes, fmt.Sprintf("MCP servers can change the hook %s, or add files to its folder that it loads: "+
 			"move it into a folder of its own, and leave mcp.isolation at auto", path))
 	}
 	for i, r := range cfg.Tools.Policy {
 		if r.Decision == "allow" && len(r.Users)+len(r.Roles) > 0 {
-			f.Notes = append(f.Notes, fmt.Sprintf("tools.policy[%d] allows %s by who asks: in a channel, whoever that person "+
-				"reads shares the right. Name channels that only those people write in, or let it ask",
+			f.Notes = append(f.Notes, fmt.Sprintf("tools.policy[%d] allows %s to certain people: in a channel, the words of others "+
+				"that they read can use that right. Name channels in which only those people write, or let it ask",
 				i, strings.Join(r.Tools, ", ")))
 		}
 	}
@@ -29,7 +28,7 @@ func diagnoseExposure(cfg *config.Config) finding {
 		for _, post := range cfg.Webhooks[name].Post {
 			if by := findAllowed(cfg, post); by != "" {
 				f.Notes = append(f.Notes, fmt.Sprintf("the webhook %s posts to %s, where %s lets tools change something without "+
-					"a question: what is sent to it can be in an answer's context there. Post elsewhere, or let the tools ask",
+					"a question: answers there may read what is sent to it. Post elsewhere, or let the tools ask",
 					name, post, by))
 			}
 		}
@@ -43,7 +42,8 @@ func findAllowed(cfg *config.Config, channel string) string {
 		return "tools.mode"
 	}
 	for i, r := range cfg.Tools.Policy {
-		isHere := len(r.Channels) == 0 || slices.ContainsFunc(r.Channels, func(p string) bool { return policy.Match(strings.ReplaceAll(p, "/", "_"), channel) })
+		isHere := len(r.Channels) == 0 ||
+			slices.ContainsFunc(r.Channels, func(pattern string) bool { return config.Covers(pattern, channel) })
 		if r.Decision == "allow" && r.Hint != "readOnly" && isHere {
 			return fmt.Sprintf("tools.policy[%d]", i)
 		}

@@ -29,8 +29,8 @@ func TestDiagnoseExposure_NamesWhatLetsOthersAct(t *testing.T) {
 	}{
 		"nothing":                   {config.Config{Webhooks: hooks}, ""},
 		"writable hook":             {config.Config{Dir: folder, Tools: hook, MCP: config.MCP{Isolation: "off"}}, guard},
-		"rule by person":            {config.Config{Tools: allow(config.Policy{Users: []string{"U1"}})}, "tools.policy[0] allows github_* by who asks"},
-		"rule by role":              {config.Config{Tools: allow(config.Policy{Roles: []string{"R"}})}, "by who asks"},
+		"rule by person":            {config.Config{Tools: allow(config.Policy{Users: []string{"U1"}})}, "tools.policy[0] allows github_* to certain people"},
+		"rule by role":              {config.Config{Tools: allow(config.Policy{Roles: []string{"R"}})}, "to certain people"},
 		"webhook where allowed":     {config.Config{Webhooks: hooks, Tools: allow(config.Policy{Channels: []string{"slack:T1/*"}})}, "webhook ci posts to slack:T1/C1, where tools.policy[0]"},
 		"webhook where all allowed": {config.Config{Webhooks: hooks, Tools: config.Tools{Mode: "open"}}, "where tools.mode"},
 		"webhook elsewhere":         {config.Config{Webhooks: hooks, Tools: allow(config.Policy{Channels: []string{"slack:T1/C2"}})}, ""},

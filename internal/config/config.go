@@ -233,8 +233,8 @@ type Agent struct {
 	// Where it answers unless a rule of channels says otherwise: platform:workspace/channel; * stands for anything in a
 	// part.
 	Channels []string `json:"channels"`
-	// Whom it answers where several agents could: people with one of these roles of Discord or user groups of Slack, by id
-	// or name. It is preferred for them, and answers nobody else there. Empty: everybody.
+	// If several agents could answer, this one answers people with one of these roles of Discord or user groups of Slack, by
+	// id or name, and nobody else. Empty: everybody.
 	Roles []string `json:"roles"`
 	// Limits of its own.
 	Limits AgentLimits `json:"limits"`
@@ -277,8 +277,8 @@ type Channel struct {
 	Agent string `json:"agent"`
 	// Who is answered: platform user ids or user names; * stands for anything.
 	AllowUsers []string `json:"allowUsers" default:"*"`
-	// Who is answered there besides: people with one of these roles of Discord or user groups of Slack, by id or name. With
-	// it, allowUsers allows nobody unless it names somebody.
+	// People with one of these roles of Discord or user groups of Slack, by id or name, are answered there, too. With
+	// allowRoles and without allowUsers, nobody else is answered.
 	AllowRoles []string `json:"allowRoles"`
 	// What is answered: mentions only, or every message.
 	RespondTo string `json:"respondTo" default:"mentions" enum:"mentions|all"`
@@ -409,9 +409,9 @@ type MCP struct {
 	// How long a known status is shown before it counts as old.
 	StatusTTL Duration `json:"statusTTL" default:"300s" min:"1s"`
 	// auto: processes of servers cannot open the bot's own files and the credentials in the home folder, as far as the
-	// system can enforce it; what is enforced is shown per server. strict: they can also write only to their own cwd, cache, the
-	// folders among their arguments and allowPaths, and are not started where the system cannot enforce it. off: they can open
-	// whatever the bot can.
+	// system can enforce it; each server shows what is enforced. strict: they can also write only to their cwd, their cache,
+	// the folders among their arguments and allowPaths, and are not started if the system cannot enforce that. off: they
+	// can open every file that the bot can.
 	Isolation string `json:"isolation" enum:"auto|strict|off" default:"auto"`
 	// What becomes of servers that are added over the API or the page: hold: their tools wait until an administrator
 	// has approved them; trust: they are used at once.
@@ -670,12 +670,12 @@ type Limits struct {
 	UserDailyTokens int `json:"userDailyTokens" default:"20000000" min:"0"`
 	// Digests that one person has made in chat and not removed.
 	UserDigests int `json:"userDigests" default:"20" min:"0"`
-	// Limits of people with a role of Discord or a user group of Slack, by its id or name, in place of the general ones. Of
-	// several roles the highest limit counts.
+	// Limits of people with a role of Discord or a user group of Slack, by its id or name, in place of the general ones. With
+	// several roles, the highest limit counts.
 	Roles map[string]RoleLimits `json:"roles"`
 }
 
-// RoleLimits are the limits of people with a role. What is absent is as for everybody; 0: no limit.
+// RoleLimits are the limits of people with a role. An absent one is that of everybody; 0: no limit.
 type RoleLimits struct {
 	// Messages that are answered in a day.
 	UserDailyMessages *int `json:"userDailyMessages" min:"0"`

@@ -5,7 +5,7 @@
 //     parallel. Messages that wait meanwhile are answered together.
 //   - Edits, deletions and stops reach the work that they are about.
 //   - A post is stored before it is sent, and its outcome afterwards.
-//   - Run resumes the work that a crash cut off, and Take that of other processes.
+//   - Run resumes the work that a crash interrupted, and Take the work of other processes.
 //   - A place learns when a post to it could not be delivered.
 //
 // What an answer says is up to the agent, and how it looks up to the adapter.
@@ -110,7 +110,7 @@ type Answerer interface {
 	Purge(ctx context.Context, subject string) error
 }
 
-// Replicas are the processes that share a store. A message is answered by the one that has claimed its channel.
+// Replicas are the processes that share a store. The process that has claimed the channel of a message answers it.
 type Replicas interface {
 	// Accept stores a message as Inbox.Accept does. isMine is false if another process answers it, or this one after
 	// messages that it has yet to take.
@@ -171,8 +171,8 @@ type Service struct {
 	workCtx     context.Context // ends when answers under way have to stop
 	wg          workers.Group
 
-	// taking is locked while work is taken, and read-locked while a message is stored and queued: what was stored first
-	// is queued first.
+	// taking is locked while messages and posts are taken, and read-locked while a message is stored and queued, so that
+	// messages are queued in the order in which they are stored.
 	taking   sync.RWMutex
 	outcomes chan outcomeEvent
 	counts   counts

@@ -29,8 +29,8 @@ func (s *Service) resumeWork(ctx context.Context) error {
 	return nil
 }
 
-// Take queues the work that take returns, which is this process's from then on. No message is stored and queued
-// meanwhile. Do not call it before Ready.
+// Take queues the messages and posts that take returns, which belong to this process from then on. Until Take returns, no
+// message is stored and queued. Do not call it before Ready.
 func (s *Service) Take(take func() (store.Taken, error)) error {
 	s.taking.Lock()
 	defer s.taking.Unlock()
@@ -100,10 +100,10 @@ func (s *Service) noteResumed(key string) bool {
 	return true
 }
 
-// rememberResumed is how long what was resumed is known. What Run reads and Take takes was read within moments.
+// rememberResumed is how long the keys of resumed work are kept. Run and Take read the same work within moments.
 const rememberResumed = time.Hour
 
-// forgetResumed forgets what was resumed so long ago that it is not taken once more.
+// forgetResumed removes the keys of work that was resumed too long ago to be taken again.
 func (s *Service) forgetResumed() {
 	before := s.o.Now().Add(-rememberResumed)
 	maps.DeleteFunc(s.resumed, func(_ string, at time.Time) bool { return at.Before(before) })

@@ -9,8 +9,8 @@ import (
 	"ravenbot/internal/tool"
 )
 
-// told is what a replica tells the others of a question with a form, so that whichever of them receives the press of its
-// button can show and check the form. The answer goes to the replica whose call waits for it.
+// told is a question with a form as other replicas receive it. Any of them can then show and check the form when it
+// receives the press of the button. The answer goes to the replica whose call waits for it.
 type told struct {
 	Server, Tool, Message string
 	Schema                json.RawMessage

@@ -94,7 +94,7 @@ func isolateThread(g guarded, withoutNetwork bool) ([]string, error) {
 	}
 	notes, err := isolationOutcome{len(g.hidden), len(g.readOnly), covered, abi, err, cut, withoutTCP}.notes()
 	if g.isStrict {
-		notes = append(notes, "can write to its own folders alone")
+		notes = append(notes, "can write only to its own folders")
 	}
 	return notes, err
 }
@@ -102,7 +102,7 @@ func isolateThread(g guarded, withoutNetwork bool) ([]string, error) {
 // isolationOutcome is what isolateThread could enforce.
 type isolationOutcome struct {
 	hidden    int   // files and folders that were to be hidden
-	readOnly  int   // those that were to be kept as they are
+	readOnly  int   // files and folders that were to be made read-only
 	covered   bool  // they are covered by mounts
 	abi       int   // the version of Landlock's interface
 	landlock  error // why Landlock does not restrict the thread
@@ -131,8 +131,8 @@ func (o isolationOutcome) notes() ([]string, error) {
 	}
 	notes := []string{files, processes}
 	if o.readOnly > 0 && (o.covered || o.landlock == nil) {
-		notes = append(notes, fmt.Sprintf("cannot change what the bot and other servers run, nor skills and files that agents "+
-			"know (%d read-only)", o.readOnly))
+		notes = append(notes, fmt.Sprintf("cannot change the programs of the bot and of other servers, nor skills and "+
+			"files of agents (%d read-only)", o.readOnly))
 	}
 	switch {
 	case o.noNetwork:

@@ -622,7 +622,7 @@ func TestIsolateThread_ReadOnlyPaths_CannotBeChanged(t *testing.T) {
 	}
 }
 
-// With strict isolation a server writes to its own folders alone, and reads what is not hidden.
+// With strict isolation a server writes only to its own folders, and reads what is not hidden.
 func TestStdio_Strict_WritesToOwnFoldersAlone(t *testing.T) {
 	needsLandlock(t)
 	t.Setenv("HOME", t.TempDir())
@@ -659,7 +659,7 @@ func TestStdio_Strict_WritesToOwnFoldersAlone(t *testing.T) {
 		}
 	}
 	if made, _ := filepath.Glob(filepath.Join(cache, "tmp", "*")); len(made) != 1 ||
-		!slices.Contains(s.isolation, "can write to its own folders alone") {
+		!slices.Contains(s.isolation, "can write only to its own folders") {
 		t.Errorf("temporary files %v; what is enforced: %q", made, s.isolation)
 	}
 	if OwnFolders(&config.Config{}) != nil {

@@ -24,7 +24,7 @@ const (
 	// headerTimeout bounds how long the leader may take to begin its answer. A turn that is asked for over HTTP
 	// answers when it is done.
 	headerTimeout = 10 * time.Minute
-	// retryPause is how often it is looked meanwhile who the leader is.
+	// retryPause is the pause between two attempts to reach the leader.
 	retryPause = 100 * time.Millisecond
 	// leaderWait bounds how long an HTTP request waits for another leader: longer than the others wait for one that was
 	// killed.

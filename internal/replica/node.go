@@ -19,8 +19,8 @@ const (
 	idleAfter = 10 * time.Minute
 	// heardFor is how long after a message of a conversation the bot may still be working on it.
 	heardFor = 30 * time.Minute
-	// waitForPlatform is how long work waits for a replica in which its platform is switched on. Another one takes it
-	// then, to give it up: posts of a channel wait for one another.
+	// waitForPlatform is how long a message or post waits for a replica in which its platform is switched on. After that
+	// another replica takes it and gives it up, because posts of a channel wait for one another.
 	waitForPlatform = 6 * time.Hour
 )
 
@@ -148,19 +148,19 @@ func (n *Node) noteOwn(key string) {
 	}
 }
 
-// Work is what a replica does with what it has taken.
+// Work queues messages and posts that a replica has taken.
 type Work interface {
 	// Ready returns a channel that is closed when Take may be called.
 	Ready() <-chan struct{}
-	// Take queues the work that take returns. No message is stored and queued meanwhile.
+	// Take queues the messages and posts that take returns. Until it returns, no message is stored and queued.
 	Take(take func() (store.Taken, error)) error
 	// WorkingIn reports whether anything is queued or under way in a channel or its threads. Such a channel is not given
 	// back.
 	WorkingIn(channel chat.Address) bool
 }
 
-// Run takes the work of nobody, until ctx ends. Before the work of a replica that has ended is resumed, and before this
-// replica leads, the parts reload what others have changed.
+// Run takes messages and posts of nobody until ctx ends. Before it resumes those of a replica that has ended, and before
+// this replica leads, the parts reload what others have changed.
 func (n *Node) Run(ctx context.Context, work Work, parts ...Shared) {
 	if n == nil {
 		return
@@ -185,7 +185,7 @@ func (n *Node) Run(ctx context.Context, work Work, parts ...Shared) {
 	}
 }
 
-// awaitLook takes the work of nobody whenever there is a notice of it, until the next look: the time has come, or a replica
+// awaitLook takes messages and posts whenever there is a notice. It returns when the next look is due, or when a replica
 // has ended.
 func (n *Node) awaitLook(ctx context.Context, look <-chan time.Time, work Work, parts []Shared) {
 	for {
@@ -203,7 +203,8 @@ func (n *Node) awaitLook(ctx context.Context, look <-chan time.Time, work Work, 
 	}
 }
 
-// look takes the work of nobody, and notes who the leader is. Without work the start of the bot reads what was taken.
+// look takes messages and posts of nobody, and notes who the leader is. If work is nil, the bot is starting and reads them
+// from the store itself.
 func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
 	if _, err := n.take(ctx, work, parts); err != nil {
 		return err
@@ -251,8 +252,8 @@ func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
 	return nil
 }
 
-// take takes the work of nobody, and reports whether a replica has ended. Nobody is told meanwhile that a channel belongs
-// to this replica: messages that come then must not be answered before older ones.
+// take takes messages and posts of nobody, and reports whether a replica has ended. While it runs, Owns does not return for
+// an unknown channel: new messages must not be answered before the older ones that it takes.
 func (n *Node) take(ctx context.Context, work Work, parts []Shared) (hasEnded bool, err error) {
 	isAny, err := n.members.HasFree(ctx)
 	if err != nil || !isAny {
@@ -288,8 +289,8 @@ func (n *Node) take(ctx context.Context, work Work, parts []Shared) (hasEnded bo
 	return hasEnded, err
 }
 
-// mayTake reports whether this replica takes the work for a place, which was stored at a time: the platform of the place
-// must be switched on.
+// mayTake reports whether this replica takes a message or post for a place, stored at a time. The platform of the place
+// must be switched on, unless the message or post has waited too long.
 func (n *Node) mayTake(to chat.Address, since time.Time) bool {
 	return n.hasPlatform(to.Platform) || n.o.Now().Sub(since) > waitForPlatform
 }

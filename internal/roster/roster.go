@@ -257,8 +257,8 @@ func (r *Roster) agentAt(s *state, at chat.Address, roles []string) (name, why s
 }
 
 // configuredAt returns the agent of a conversation for which none was chosen. Agents that rules of channels name come
-// first, then those that name the channel themselves, by name. Of them, the first one for a role of whoever asks answers;
-// if there is none, the first one for everybody; and otherwise the default one.
+// first, then those that name the channel themselves, by name. The first one for a role of the asker answers; otherwise
+// the first one for everybody; otherwise the default one.
 func (s *state) configuredAt(at chat.Address, roles []string) (name, why string) {
 	var names, whys []string
 	address := at.String()
@@ -281,7 +281,7 @@ func (s *state) configuredAt(at chat.Address, roles []string) (name, why string)
 	}
 	for i, n := range names {
 		if config.HasRole(roles, s.members[n].Roles) {
-			return n, whys[i] + ", and a role of whoever asks"
+			return n, whys[i] + ", and the asker has one of its roles"
 		}
 	}
 	return name, why

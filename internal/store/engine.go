@@ -68,18 +68,17 @@ type Membership interface {
 	// an *InUseError while a process uses the store alone.
 	Join(ctx context.Context, address string) (Replica, error)
 	// Lost is closed when another process has ended this one's membership, and if it cannot be found out whether Take has
-	// taken place. Then the process has to begin anew.
+	// taken place. Then the process must start again.
 	Lost() <-chan struct{}
 	// HasFree reports whether there may be something to take. It is cheap.
 	HasFree(ctx context.Context) (bool, error)
-	// Take ends the memberships whose time is over, and takes the work of nobody: what was stored for any process, and what
-	// members that have ended left. It takes what is for a place for which may returns true, if its channel is free,
-	// and claims the channel then, or is this process's. since is when the work was stored. The caller has to work on
-	// what it returns, or read it by Unanswered, PendingPosts and Unnotified afterwards.
+	// Take ends the memberships whose time is over. It takes messages and posts that were stored for any process, and those
+	// of members that have ended, if may returns true for their place and their channel is free or this process's. It claims
+	// a free channel. since is when the message or post was stored. The caller has to work on the result, or to read it
+	// by Unanswered, PendingPosts and Unnotified.
 	Take(ctx context.Context, may func(to chat.Address, since time.Time) bool) (Taken, error)
-	// Claim returns the replica that owns a key, and makes it this one where nobody does. The time of the
-	// owner may be over: then the key is free, or somebody else's, after Take. Only Take takes a key from its owner, and only
-	// from one whose membership has ended.
+	// Claim returns the replica that owns a key, and makes it this one if nobody does. If the time of the owner is over, it
+	// stays the owner until Take ends its membership. Nothing else takes a key from its owner.
 	Claim(ctx context.Context, key string) (Replica, error)
 	// Release returns keys of this process to nobody. Those of others are skipped.
 	Release(ctx context.Context, keys ...string) error
@@ -110,7 +109,7 @@ type Replica struct {
 }
 
 // LeaderKey is the key of the process that does what only one process may do. A process that ends the membership of the
-// leader becomes the leader: what it takes may be something that only the leader can go on with.
+// leader becomes the leader, since only the leader may be able to continue the work that it takes.
 const LeaderKey = "leader"
 
 // ClaimKey returns the key by which a replica owns the conversations of a channel.

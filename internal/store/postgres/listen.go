@@ -8,10 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Processes tell one another at once what they would find at their next look otherwise: that something was changed,
-// that there is a record of nobody, and that a member has left. PostgreSQL delivers that with the commit. Whoever is
-// told looks as always, and looks at intervals all the same: notices get lost where the connection breaks, and none
-// arrives through a pooler that lends connections for one transaction.
+// Processes notify one another at once that something was changed, that a record belongs to nobody, or that a member has
+// left. PostgreSQL delivers a notice with the commit. The receiver then looks as it does at intervals anyway: notices
+// are lost when a connection breaks, and none arrives through a pooler that lends connections for one transaction.
 
 const (
 	noticeChannel = "ravenbot"

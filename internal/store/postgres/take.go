@@ -11,8 +11,8 @@ import (
 	"ravenbot/internal/store/kv"
 )
 
-// Records of nobody: those that were stored for whoever takes them (owner 0), those of members that have ended, and those
-// that a tool has written. $1 is who asks, $2 whether it may end memberships that were not ended in order.
+// A record belongs to nobody if it was stored for any process (owner 0), if its member has ended, or if a command has
+// written it. $1 is who asks, $2 whether it may end memberships that were not ended in order.
 const (
 	isOver   = `id <> $1 and (expires_at = '-infinity' or $2 and expires_at <= clock_timestamp())`
 	ofNobody = `owner not in (select id from ravenbot.replicas)`
@@ -60,7 +60,7 @@ func (m *Membership) HasFree(ctx context.Context) (isAny bool, err error) {
 }
 
 // Take ends the memberships whose time is over, and takes the records of nobody for which may returns true and whose claims
-// are free or this process's. The caller has to work on what it returns, since nobody else will.
+// are free or this process's. The caller has to work on the result, since nobody else will.
 func (m *Membership) Take(ctx context.Context, may func(*kv.Spec, []byte) bool) (taken kv.Taken, err error) {
 	owner := m.db.owner()
 	err = m.db.write(ctx, func(t *tx) error {
@@ -119,7 +119,7 @@ func (m *Membership) take(t *tx, mayEnd bool, may func(*kv.Spec, []byte) bool, t
 func (t *tx) endMembers(owner int64, mayEnd, alone bool, taken *kv.Taken) error {
 	lock := lockMembers
 	if !alone {
-		// A process that ends members or joins meanwhile is not waited for: it may wait for this one.
+		// Do not wait for a process that is ending members or joining: it may be waiting for this one.
 		lock += " skip locked"
 	}
 	locked, err := t.exec(lock)
@@ -127,8 +127,8 @@ func (t *tx) endMembers(owner int64, mayEnd, alone bool, taken *kv.Taken) error 
 		return err
 	}
 	err = t.send(func(b *batch) {
-		// When these locks are there, the writers of those members have ended. One that has renewed its time meanwhile
-		// is not among them.
+		// With these locks, the writers of those members have ended. A member that has just renewed its time is not among
+		// them.
 		b.Queue(lockOver, owner, mayEnd).Query(eachReplica(&taken.From))
 	})
 	if err != nil || len(taken.From) == 0 {
