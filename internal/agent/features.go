@@ -33,6 +33,17 @@ type Control struct{ *Engine }
 // Tools is the feature that lists the tools which may be used.
 type Tools struct{ *Engine }
 
+// Module returns the ability to ask the agent, to stop it and to make it forget.
+func (e *Engine) Module() feature.Module {
+	return feature.Module{
+		Features: []feature.Feature{Conversation{e}, Tools{e}, Control{e}},
+		Shared:   []store.Shared{e},
+		Tasks:    []feature.Task{{Name: "agent", Run: e.Run}},
+		Purge:    e.Purge,
+		About:    e.Describe,
+	}
+}
+
 // Commands returns the commands of the conversation.
 func (Conversation) Commands() []chat.CommandSpec {
 	return []chat.CommandSpec{

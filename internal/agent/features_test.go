@@ -73,9 +73,8 @@ func TestAskAbout_FormBecomesAQuestion(t *testing.T) {
 // Whatever the features of the agent declare, the registry takes: names, buttons and forms that no two have.
 func TestFeatures_CanBeRegisteredTogether(t *testing.T) {
 	e := engine(nil, recorder()).Engine
-	r, err := feature.New(slog.New(slog.DiscardHandler), e.Describe,
-		agent.Conversation{Engine: e}, agent.Control{Engine: e}, agent.Tools{Engine: e})
-	if err != nil {
+	r := feature.New(slog.New(slog.DiscardHandler))
+	if err := r.Register(e.Module()); err != nil {
 		t.Fatal(err)
 	}
 	help := r.Help(asks("1", "")).Text

@@ -69,7 +69,6 @@ type App struct {
 	o         Options
 	store     *storage.Storage
 	setup     atomic.Pointer[setup]
-	tasks     []task // what Run starts, in order
 	platforms *platform.Set
 	web       *web.Web
 	features  *feature.Registry
@@ -97,17 +96,6 @@ type App struct {
 	serversGo   chan struct{} // closed when MCP servers may start
 	reloading   sync.Mutex
 	keepChanged retention.Signal
-}
-
-// task is something that runs as long as the bot does.
-type task struct {
-	name string
-	run  func(ctx context.Context) error
-	// outlives lets the task go on until delivery has ended: answers that are finished in the
-	// time of grace may need it.
-	outlives bool
-	// leads: the task is done by one process of those that share the store.
-	leads bool
 }
 
 // New puts the bot together and opens its store. The errors are those of the store, and of
@@ -169,26 +157,34 @@ func (a *App) Run(ctx context.Context) error {
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	failed := make(chan error, len(a.tasks)+1)
-	start := func(ctx context.Context, name string, run func(context.Context) error) {
+	failed := make(chan error, 2)
+	start := func(name string, run func() error) {
 		wg.Go(func() {
-			if err := run(ctx); err != nil && ctx.Err() == nil {
+			if err := run(); err != nil && ctx.Err() == nil {
 				failed <- fmt.Errorf("%s: %w", name, err)
 			}
 		})
 	}
-	late, stopLate := context.WithCancel(context.WithoutCancel(ctx))
-	for _, t := range a.tasks {
-		if t.leads {
-			t.run = a.o.Replica.WhenLeading(t.run)
-		}
-		if t.outlives {
-			start(late, t.name, t.run)
-		} else {
-			start(ctx, t.name, t.run)
-		}
+	if !a.o.Local {
+		start("serve http", func() error { return a.admin.Serve(ctx, a.listener) })
 	}
-	start(ctx, "delivery", func(ctx context.Context) error {
+	late, stopLate := context.WithCancel(context.WithoutCancel(ctx))
+	for _, t := range a.features.Tasks() {
+		switch {
+		case t.Daemon && a.o.Local:
+			continue
+		case t.Leads:
+			t.Run = a.o.Replica.WhenLeading(t.Run)
+		}
+		wg.Go(func() {
+			if t.Outlives {
+				t.Run(late)
+			} else {
+				t.Run(ctx)
+			}
+		})
+	}
+	start("delivery", func() error {
 		defer stopLate()
 		return a.delivery.Run(ctx)
 	})
@@ -211,24 +207,23 @@ const (
 
 // startServers lets the MCP servers start when the platforms have connected, or have had time
 // to.
-func (a *App) startServers(ctx context.Context) error {
+func (a *App) startServers(ctx context.Context) {
 	defer close(a.serversGo)
 	if a.o.Local {
-		return nil
+		return
 	}
 	select {
 	case <-a.ready:
 	case <-time.After(serversAfter):
 	case <-ctx.Done():
 	}
-	return nil
 }
 
 // announce logs one line when every platform has connected or was refused.
-func (a *App) announce(ctx context.Context) error {
+func (a *App) announce(ctx context.Context) {
 	connected, refused, ok := a.platforms.WaitReady(ctx)
 	if !ok {
-		return nil
+		return
 	}
 	attrs := []any{"http", a.baseURL(), "platforms", connected}
 	if refused != "" {
@@ -237,5 +232,4 @@ func (a *App) announce(ctx context.Context) error {
 	a.o.Log.Info("ready", attrs...)
 	close(a.ready)
 	debug.FreeOSMemory() // what only starting needed
-	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"ravenbot/internal/bundled"
 	"ravenbot/internal/catchup"
 	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
 	"ravenbot/internal/delivery"
 	"ravenbot/internal/digest"
 	"ravenbot/internal/document"
@@ -35,17 +34,14 @@ import (
 	"ravenbot/internal/platform"
 	"ravenbot/internal/policy"
 	"ravenbot/internal/poll"
-	"ravenbot/internal/replica"
 	"ravenbot/internal/resident"
 	"ravenbot/internal/retention"
 	"ravenbot/internal/roster"
-	"ravenbot/internal/schedule"
 	"ravenbot/internal/schema"
 	"ravenbot/internal/seal"
 	"ravenbot/internal/settings"
 	"ravenbot/internal/signin"
 	"ravenbot/internal/storage"
-	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/memory"
 	webtool "ravenbot/internal/tool/web"
@@ -69,12 +65,12 @@ type parts struct {
 	calls     *invoke.Invoker
 	polls     *poll.Service
 	catchup   *catchup.Service
-	loop      *schedule.Loop
 	totals    *totals.Recorder
 	box       *seal.Box
-	files     *resident.Pool   // the memory for what people attach or upload
-	sealed    seal.Store       // the store, with secrets encrypted
-	shared    []replica.Shared // what keeps stored things in memory, in the order in which one needs the other
+	files     *resident.Pool // the memory for what people attach or upload
+	sealed    seal.Store     // the store, with secrets encrypted
+	notes     *memory.Pack
+	tokens    *mcpserve.Tokens
 }
 
 // assemble makes the parts in the order in which they need one another. What must come later
@@ -82,69 +78,17 @@ type parts struct {
 func (a *App) assemble() error {
 	ctx := context.Background()
 	p := parts{files: resident.SharePool(2, 128<<20)}
+	a.features = feature.New(a.o.Log)
 	steps := []func(context.Context, *parts) error{
 		a.buildEgress, a.buildStored, a.buildPlatforms, a.buildCalls, a.buildTools, a.buildRoster, a.buildAgent,
-		a.buildDelivery, a.buildDigests, a.buildJobs, a.buildFeatures, a.buildEndpoint, a.buildAdmin,
+		a.buildDelivery, a.buildDigests, a.buildJobs, a.buildPolls, a.buildEndpoint, a.buildAdmin, a.register,
 	}
 	for _, build := range steps {
 		if err := build(ctx, &p); err != nil {
 			return err
 		}
 	}
-	a.schedule(&p)
 	return nil
-}
-
-// schedule lists what Run starts.
-func (a *App) schedule(p *parts) {
-	run := func(f func(context.Context)) func(context.Context) error {
-		return func(ctx context.Context) error { f(ctx); return nil }
-	}
-	if !a.o.Local {
-		serve := func(ctx context.Context) error { return a.admin.Serve(ctx, a.listener) }
-		a.tasks = append(a.tasks, task{name: "serve http", run: serve})
-	}
-	a.tasks = append(a.tasks,
-		task{name: "agent", run: a.agent.Run},
-		task{name: "approvals", run: p.approvals.Run},
-		task{name: "mcp", run: a.mcp.Run, outlives: true},
-		task{name: "platforms", run: run(func(ctx context.Context) { a.platforms.Run(ctx, a.delivery.Accept) })},
-		task{name: "start servers", run: a.startServers},
-		task{name: "store", run: run(func(ctx context.Context) { a.store.Run(ctx, a.o.Log) })},
-		task{name: "replica", run: run(func(ctx context.Context) { a.o.Replica.Run(ctx, a.delivery, p.shared...) })},
-		task{name: "changes", run: run(func(ctx context.Context) {
-			replica.Watch(ctx, a.store.Engine, a.o.Log, p.shared...)
-		})},
-		task{name: "limits", run: run(func(ctx context.Context) {
-			a.o.Replica.ShareCounts(ctx, a.delivery, a.spending, p.questions)
-		})},
-		task{name: "polls", run: run(p.polls.Run), leads: true},
-		task{name: "retention", leads: true, run: run(func(ctx context.Context) {
-			retention.Run(ctx, retention.Options{
-				Store:   a.store,
-				Now:     a.o.Now,
-				Keep:    func() store.Retention { return retention.Configured(a.conf(), a.web.Name()) },
-				Forget:  a.agent.ForgetExpired,
-				Changed: a.keepChanged,
-				Totals:  p.totals,
-				Vectors: a.meaning,
-				Log:     a.o.Log,
-			})
-		})},
-		task{name: "totals", run: run(p.totals.Run), outlives: true},
-		task{name: "embeddings", run: run(a.meaning.Run)},
-		task{name: "audit entries", run: run(a.audit.Retry)})
-	if !a.o.Local {
-		a.tasks = append(a.tasks,
-			task{name: "schedule", run: run(p.loop.Run), leads: true},
-			task{name: "feeds", run: run(func(ctx context.Context) {
-				a.digests.PollEvery(ctx, a.conf().Feeds.PollInterval.Std())
-			}), leads: true},
-			task{name: "jobs", run: run(a.jobs.Run), leads: true},
-			task{name: "backups", run: run(a.store.Backups.Run), leads: true},
-			task{name: "audit", run: run(a.audit.Run), leads: true},
-			task{name: "announce", run: a.announce})
-	}
 }
 
 // buildEgress makes the two guarded ways out: for feeds, and for pages.
@@ -201,6 +145,13 @@ func (a *App) buildStored(ctx context.Context, p *parts) error {
 	if a.grants, err = approval.LoadGrants(ctx, a.changes, a.o.Now); err != nil {
 		return err
 	}
+	p.notes = memory.New(memory.Options{
+		Store:   a.changes,
+		Now:     a.o.Now,
+		Log:     a.o.Log,
+		Manages: chat.Message.AuthorManages,
+		Meaning: a.meaning,
+	})
 	first, err := a.prepare(c, nil)
 	if err != nil {
 		return err
@@ -372,7 +323,7 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 		FileMemory: p.files,
 		Budget:     a.spending,
 		Places:     jobs.TaskPlaces{AgentPlaces: a.platforms, Jobs: func() *jobs.Service { return a.jobs }},
-		Notes:      a.notes(),
+		Notes:      p.notes,
 		Access:     a.gate,
 		Flush:      func() bool { return a.delivery.Flush() },
 		Log:        a.o.Log,
@@ -381,7 +332,6 @@ func (a *App) buildAgent(_ context.Context, p *parts) error {
 	})
 	a.o.Replica.OnAcquire(a.agent.ForgetChannel)
 	a.o.Replica.CompareConfiguration(func() map[string]string { return a.conf().Sums() })
-	a.registry.Add(native{invoke.Reader(a.store)})
 	return nil
 }
 
@@ -397,28 +347,15 @@ func (a *App) buildDelivery(context.Context, *parts) error {
 	a.delivery = delivery.New(delivery.Options{
 		Store:    a.store,
 		Replicas: replicas,
-		Answerer: router{a},
+		Answerer: feature.Router{Registry: a.features, Agent: budget.Limited{Answerer: a.agent, Spending: a.spending}},
 		Platform: a.platforms.Get,
 		Admit:    a.gate.Admit,
-		Urgent:   func(m chat.Message) bool { return a.features.Urgent(m) },
+		Urgent:   a.features.Urgent,
 		Log:      a.o.Log,
 		Now:      a.o.Now,
 		Grace:    end,
 	})
 	return nil
-}
-
-// router has the features answer, then the agent. The features are registered after delivery
-// is made, because digests, one of them, post through it.
-type router struct{ a *App }
-
-func (r router) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
-	limited := budget.Limited{Answerer: r.a.agent, Spending: r.a.spending}
-	return feature.Router{Registry: r.a.features, Agent: limited}.Answer(ctx, q, show)
-}
-
-func (r router) Purge(ctx context.Context, subject string) error {
-	return errors.Join(r.a.agent.Purge(ctx, subject), r.a.history.Purge(ctx, subject))
 }
 
 // openForm is the chat.Former of all platforms.
@@ -438,25 +375,22 @@ func (a *App) buildDigests(ctx context.Context, p *parts) error {
 		Log:      a.o.Log,
 		Now:      a.o.Now,
 	})
-	p.loop = &schedule.Loop{Do: a.runDigest, Now: a.o.Now, Log: a.o.Log}
 	a.digests = digest.New(digest.Options{
-		Feeds:     p.feeds,
-		Store:     a.changes,
-		Delivery:  a.delivery,
-		Platforms: a.platforms,
-		Pages:     webtool.Reader{Client: p.pages},
-		Channels:  p.catchup,
-		Writer:    digest.AgentWriter(a.agent, a.roster),
-		Task:      digest.AgentTask(a.agent, a.store, a.o.Now),
-		Settings:  digestSettings{a, p.settings},
-		OnChange:  func() { p.loop.Set(a.digests.Jobs()) },
-		PublicURL: signin.BaseURL(a.conf()),
-		MailURL:   a.conf().HTTP.PublicURL.Reveal(),
-		Log:       a.o.Log,
-		Now:       a.o.Now,
+		Feeds:        p.feeds,
+		Store:        a.changes,
+		Delivery:     a.delivery,
+		Platforms:    a.platforms,
+		Pages:        webtool.Reader{Client: p.pages},
+		Channels:     p.catchup,
+		Writer:       digest.AgentWriter(a.agent, a.roster),
+		Task:         digest.AgentTask(a.agent, a.store, a.o.Now),
+		Settings:     digestSettings{a, p.settings},
+		PollInterval: a.conf().Feeds.PollInterval.Std(),
+		PublicURL:    signin.BaseURL(a.conf()),
+		MailURL:      a.conf().HTTP.PublicURL.Reveal(),
+		Log:          a.o.Log,
+		Now:          a.o.Now,
 	})
-	p.loop.LastDue = a.digests.LastDue
-	a.registry.Add(native(a.digests.Tools(a.platforms.CanPost)))
 	return errors.Join(a.digests.Configure(digest.Plans(a.conf())), a.digests.Reload(ctx))
 }
 
@@ -489,18 +423,10 @@ func (a *App) buildJobs(ctx context.Context, p *parts) error {
 		Log:      a.o.Log,
 		Now:      a.o.Now,
 	})
-	a.registry.Add(native{a.jobs.Tool()})
 	return a.jobs.Load(ctx)
 }
 
-func (a *App) runDigest(ctx context.Context, name string, due time.Time) {
-	if _, err := a.digests.Run(ctx, name, due, false); err != nil && ctx.Err() == nil {
-		a.o.Log.Error("digest failed", "digest", name, "due", due, "error", err)
-	}
-}
-
-// buildFeatures registers the features: one line each.
-func (a *App) buildFeatures(ctx context.Context, p *parts) error {
+func (a *App) buildPolls(ctx context.Context, p *parts) error {
 	p.polls = poll.New(poll.Options{
 		Store:     a.store,
 		Poster:    a.delivery,
@@ -509,50 +435,7 @@ func (a *App) buildFeatures(ctx context.Context, p *parts) error {
 		Log:       a.o.Log,
 		Now:       a.o.Now,
 	})
-	err := p.polls.Load(ctx)
-	if err != nil {
-		return err
-	}
-	a.features, err = feature.New(a.o.Log, a.agent.Describe,
-		agent.Conversation{Engine: a.agent},
-		a.digests,
-		p.settings,
-		agent.Tools{Engine: a.agent},
-		a.spending,
-		a.notes(),
-		a.history,
-		p.polls,
-		a.jobs,
-		p.catchup,
-		agent.Control{Engine: a.agent},
-		p.approvals,
-		p.questions,
-	)
-	return err
-}
-
-// CommandSpecs returns the words behind /raven, of all features.
-func CommandSpecs() []chat.CommandSpec { return feature.Commands(declared()...) }
-
-// MessageCommands returns the entries in the menus of messages, of all features.
-func MessageCommands() []chat.MessageCommand { return feature.MessageCommands(declared()...) }
-
-// declared returns the features without their state: what one declares does not depend on it.
-func declared() []feature.Feature {
-	return []feature.Feature{
-		agent.Conversation{},
-		(*digest.Service)(nil),
-		(*settings.Repository)(nil),
-		agent.Tools{},
-		(*budget.Spending)(nil),
-		(*memory.Pack)(nil),
-		(*history.Service)(nil),
-		(*poll.Service)(nil),
-		(*jobs.Service)(nil),
-		(*catchup.Service)(nil),
-		agent.Control{},
-		(*approval.Queue)(nil),
-	}
+	return p.polls.Load(ctx)
 }
 
 // buildEndpoint makes the bot an MCP server for other hosts.

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
 	"net/http"
@@ -23,7 +22,6 @@ import (
 	"ravenbot/internal/retention"
 	"ravenbot/internal/roster"
 	"ravenbot/internal/seal"
-	"ravenbot/internal/settings"
 	"ravenbot/internal/signin"
 	"ravenbot/internal/store"
 	"ravenbot/internal/totals"
@@ -35,8 +33,8 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 	p.totals = totals.New(totals.Options{Store: a.store, Log: a.o.Log, Now: a.o.Now, Counters: totals.Counters{
 		totals.Answers: a.agent.AnswerTotals, totals.ToolCalls: p.calls.Totals,
 		totals.DigestRuns: a.digests.RunTotals, totals.FeedReads: a.digests.FeedTotals}})
-	tokens, err := mcpserve.LoadTokens(ctx, a.changes, a.o.Now)
-	if err != nil {
+	var err error
+	if p.tokens, err = mcpserve.LoadTokens(ctx, a.changes, a.o.Now); err != nil {
 		return err
 	}
 	mounts := p.signIn.Handlers()
@@ -70,16 +68,14 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Hooks:         a.jobs,
 		Published:     a.digests,
 		Conversations: a.store,
-		Memories:      a.notes(),
+		Memories:      p.notes,
 		History:       a.history,
 		Transfer: transfer.New(transfer.Options{
 			Store:        imports{a.changes, p.sealed},
-			Reload:       func(ctx context.Context) error { return replica.Reload(ctx, p.shared...) },
+			Reload:       func(ctx context.Context) error { return replica.Reload(ctx, a.features.Shared()...) },
 			IsConfigured: a.digests.IsConfigured,
-			Checks: map[string]transfer.Check{"server": a.catalog.CheckEntry, "digest": digest.CheckStored,
-				"setting": settings.CheckStored, "agent": a.roster.CheckEntry, "job": a.jobs.CheckStored,
-				"filter": refuseMemberFilter, "unsubscription": digest.CheckUnsubscribed},
-			IsOver: retention.IsOver(a.conf, a.web.Name(), a.o.Now),
+			Check:        a.features.Check,
+			IsOver:       retention.IsOver(a.conf, a.web.Name(), a.o.Now),
 		}),
 		Agent:      a.agent,
 		Instance:   instance{a},
@@ -89,8 +85,8 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Approvals:  p.approvals,
 		Grants:     a.grants,
 		Audit:      a.audit,
-		Tokens:     tokens,
-		HostAccess: mcpserve.NewAuthorization(tokens, admin.Owner, a.o.Now),
+		Tokens:     p.tokens,
+		HostAccess: mcpserve.NewAuthorization(p.tokens, admin.Owner, a.o.Now),
 		Settings:   p.settings,
 		FileMemory: p.files,
 		Logouts:    admin.StoredLogouts{Items: a.store},
@@ -108,7 +104,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 			Feeds:     p.feeds,
 			IsLeader:  a.o.Replica.IsLeader,
 		}.Samples),
-		MCP:    func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(tokens, refuse) },
+		MCP:    func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(p.tokens, refuse) },
 		Backup: a.copyStore,
 		Wrap:   a.o.Replica.Handler,
 		Mounts: mounts,
@@ -119,12 +115,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		o.Chat, o.ChatBody = a.web.Handler(), web.MaxBody
 	}
 	a.admin = admin.New(o)
-	if err := a.admin.Reload(ctx); err != nil {
-		return err
-	}
-	p.shared = []replica.Shared{p.settings, a.grants, a.catalog, a.roster, roster.Files{Roster: a.roster}, a.digests,
-		a.jobs, p.polls, p.approvals, tokens, a.admin, a.audit, p.signIn, a.agent, a.spending}
-	return nil
+	return a.admin.Reload(ctx)
 }
 
 // rooms shows the web rooms to the API.
@@ -209,11 +200,6 @@ func (i instance) Status() admin.Status {
 		PostsGivenUp:         posts,
 		ConfigurationDiffers: a.o.Replica.ConfigurationDiffers(),
 	}
-}
-
-// refuseMemberFilter returns the error of importing a member's filter of digests, as an export of an older version has it.
-func refuseMemberFilter(string, json.RawMessage) error {
-	return errors.New("members have no filters of their own any more; a digest's kinds and prompt say what it tells")
 }
 
 // refusedTools returns the tools that endpoints of models refuse.

@@ -56,10 +56,7 @@ func (a *App) newDiscord(c *config.Config) chat.Platform {
 		LastSeen:       a.lastSeen("discord"),
 		Shards:         d.Shards,
 		Commands:       CommandSpecs(), MessageCommands: MessageCommands(),
-		Suggest: func(ctx context.Context, at chat.Address, command, option, typed string) []string {
-			return a.features.Complete(ctx, at, command, option, typed)
-		},
-		Former: a.openForm, Log: a.o.Log, Now: a.o.Now,
+		Suggest: a.features.Complete, Former: a.openForm, Log: a.o.Log, Now: a.o.Now,
 	}
 	if n := a.o.Replica; n != nil {
 		o.Sharing = &discord.Sharing{Shards: n.Shards(), Leads: n.Leads(), Store: a.store.ID}
@@ -84,7 +81,7 @@ func (a *App) newSlack(c *config.Config) chat.Platform {
 		Commands:      CommandSpecs(), MessageCommands: MessageCommands(),
 		Former:    a.openForm,
 		UsesRoles: func() bool { return a.conf().UsesRoles() },
-		CheckForm: func(ctx context.Context, m chat.Message) map[string]string { return a.features.CheckForm(ctx, m) },
+		CheckForm: a.features.CheckForm,
 		Title:     func(ctx context.Context, m chat.Message) string { return a.agent.Title(ctx, m) },
 		Log:       a.o.Log, Now: a.o.Now,
 	}

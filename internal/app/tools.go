@@ -21,7 +21,6 @@ import (
 	"ravenbot/internal/tool/channel"
 	"ravenbot/internal/tool/feeds"
 	"ravenbot/internal/tool/files"
-	"ravenbot/internal/tool/memory"
 	"ravenbot/internal/tool/web"
 	"ravenbot/internal/tool/websearch"
 	"ravenbot/internal/toolsearch"
@@ -33,11 +32,6 @@ type packs func() []tool.Tool
 // Tools returns the tools that there are now.
 func (p packs) Tools() []tool.Tool { return p() }
 
-// native is a source of tools that are always there.
-type native []tool.Tool
-
-func (n native) Tools() []tool.Tool { return n }
-
 // resourceTools are the tools by which models read what MCP servers offer beside their tools.
 type resourceTools struct{ *mcp.Host }
 
@@ -48,9 +42,9 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	always := append(feeds.Tools(p.feeds, func() []string { return a.digests.FeedURLs() }),
 		web.Fetch(web.Reader{Client: p.pages, Documents: p.documents}),
 		channel.History(a.readHistory, a.readableConversation),
-		a.history.Tool())
+		invoke.Reader(a.store))
 	pack := packs(func() []tool.Tool {
-		list := slices.Concat(always, a.setup.Load().packs, a.roster.SkillTools())
+		list := slices.Concat(always, a.features.Tools(), a.setup.Load().packs, a.roster.SkillTools())
 		if a.roster.KnowsFiles() {
 			list = append(list, p.knowledge.SearchTool(a.roster.Knowledge))
 		}
@@ -143,7 +137,7 @@ func (a *App) configuredPacks(c *config.Config) ([]tool.Tool, error) {
 	for _, r := range c.Tools.Files.Roots {
 		roots = append(roots, files.Root{Name: r.Name, Path: r.Path, Write: r.Write})
 	}
-	list := append(files.Tools(roots, c.OwnFiles()), a.notes().Tools()...)
+	list := files.Tools(roots, c.OwnFiles())
 	if file := c.Tools.Billing.File; file != "" {
 		tariff, err := billing.Load(file)
 		if err != nil {
@@ -155,17 +149,6 @@ func (a *App) configuredPacks(c *config.Config) ([]tool.Tool, error) {
 	search := websearch.Options{Provider: s.Provider, BaseURL: s.BaseURL.Reveal(), APIKey: s.APIKey.Reveal()}
 	search.Model = s.Model
 	return append(list, websearch.Tools(search)...), nil
-}
-
-// notes returns the pack of what people want remembered.
-func (a *App) notes() *memory.Pack {
-	return memory.New(memory.Options{
-		Store:   a.changes,
-		Now:     a.o.Now,
-		Log:     a.o.Log,
-		Manages: chat.Message.AuthorManages,
-		Meaning: a.meaning,
-	})
 }
 
 // readHistory reads what was said in a conversation.

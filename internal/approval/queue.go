@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
@@ -116,6 +117,15 @@ type entry struct {
 // New returns a Queue that Load fills.
 func New(o Options) *Queue { return &Queue{o: o, entries: map[string]*entry{}} }
 
+// Module returns the ability to decide about calls, in a question or ahead of it by a grant.
+func (q *Queue) Module(g *Grants) feature.Module {
+	return feature.Module{
+		Features: []feature.Feature{q},
+		Shared:   []store.Shared{g, q},
+		Tasks:    []feature.Task{{Name: "approvals", Run: q.Run}},
+	}
+}
+
 // Load reads the approvals of earlier processes. It fails when the store does. It is called once, before anything is
 // asked.
 func (q *Queue) Load(ctx context.Context) error {
@@ -187,9 +197,9 @@ func newEntry(a store.Approval) *entry {
 // key names a call; outside of turns its ID alone does.
 func key(turn, call string) string { return turn + "\x00" + call }
 
-// Run denies questions that are open for too long, until ctx ends, for which it returns nil. It also covers those from
-// before a restart, for which no call waits.
-func (q *Queue) Run(ctx context.Context) error {
+// Run denies questions that are open for too long, until ctx ends. It also covers questions from before a restart, for
+// which no call waits.
+func (q *Queue) Run(ctx context.Context) {
 	look := time.NewTicker(checkInterval)
 	defer look.Stop()
 	for {
@@ -200,7 +210,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-look.C:
 		}
 	}

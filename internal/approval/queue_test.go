@@ -272,8 +272,8 @@ func TestStopIsANoAndAnOldQuestionEnds(t *testing.T) {
 		kill()
 		<-got
 		ctx2, end := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- b.Run(ctx2) }()
+		ended := make(chan struct{})
+		go func() { defer close(ended); b.Run(ctx2) }()
 		time.Sleep(approval.Wait + time.Minute) // in the bubble's time
 		if len(b.Open()) != 0 || !strings.Contains(d.last().Text, "nobody decided in time") {
 			t.Errorf("still open: %+v", b.Open())
@@ -566,7 +566,7 @@ func leaveExpiry(t *testing.T, asksOn bool, choose func(d *desk, other *approval
 		}
 		other = choose(d, other)
 		running, stop := context.WithCancel(t.Context())
-		go func() { _ = other.Run(running) }()
+		go other.Run(running)
 		time.Sleep(approval.Wait + 30*time.Second)
 		synctest.Wait()
 		if posts := d.count(); asksOn != (posts == 2) {

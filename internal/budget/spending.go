@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/store"
 )
@@ -335,6 +336,11 @@ func (s *Spending) Page(ctx context.Context, cursor string, n int) ([]Usage, str
 		list[i] = s.priced(u)
 	}
 	return list, next, err
+}
+
+// Module returns the ability to see what was spent.
+func (s *Spending) Module() feature.Module {
+	return feature.Module{Features: []feature.Feature{s}, Shared: []store.Shared{s}}
 }
 
 // Commands returns the command that shows usage.

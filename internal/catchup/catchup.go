@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
 	"ravenbot/internal/history"
 	"ravenbot/internal/store"
 	"ravenbot/internal/text"
@@ -77,6 +78,9 @@ func New(o Options) *Service { return &Service{o: o} }
 
 // commandName is the word behind /raven.
 const commandName = "catchup"
+
+// Module returns the ability to tell what somebody missed.
+func (s *Service) Module() feature.Module { return feature.Module{Features: []feature.Feature{s}} }
 
 // Commands returns the command.
 func (*Service) Commands() []chat.CommandSpec {

@@ -52,7 +52,7 @@ func (s *Service) Reload(ctx context.Context) error {
 	if err := s.load(ctx); err != nil {
 		return err
 	}
-	s.notifyChange()
+	s.onChange()
 	return nil
 }
 
@@ -181,7 +181,7 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 		return Info{}, err
 	}
 	s.o.Log.Info("digest created", "digest", p.Name, "source", p.Source, "by", p.By.ID, "schedule", p.Schedule)
-	s.notifyChange()
+	s.onChange()
 	// Now and not at the first regular poll: what comes in between would be marked as seen and never posted.
 	s.markCurrentItems(ctx, d)
 	return s.infoOfStored(ctx, d), nil
@@ -332,7 +332,7 @@ func (s *Service) Change(ctx context.Context, name string, change func(*Plan) er
 	if err != nil {
 		return Info{}, err
 	}
-	s.notifyChange()
+	s.onChange()
 	return s.infoOfStored(ctx, d), nil
 }
 
@@ -352,7 +352,7 @@ func (s *Service) tryChange(ctx context.Context, name string, change func(*Plan)
 	if err := change(&p); err != nil {
 		return d, BadPlan{err}
 	}
-	// A new time in At keeps LastDue from catching up runs of the old schedule.
+	// A new time in At keeps lastDue from catching up runs of the old schedule.
 	p.Name, p.Source, p.At = d.Name, d.Source, s.o.Now().UTC()
 	if err := checkLimits(p); err != nil {
 		return d, BadPlan{err}
@@ -432,7 +432,7 @@ func (s *Service) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	s.o.Log.Info("digest removed", "digest", name)
-	s.notifyChange()
+	s.onChange()
 	return nil
 }
 
@@ -494,7 +494,7 @@ func (s *Service) Pause(ctx context.Context, name string, on bool) error {
 	if err != nil {
 		return err
 	}
-	s.notifyChange()
+	s.onChange()
 	return nil
 }
 

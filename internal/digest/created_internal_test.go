@@ -32,7 +32,7 @@ func TestReplace_KeepsTheAuthor(t *testing.T) {
 	now := noon.Add(time.Hour)
 	s.o.Now = func() time.Time { return now }
 	changes := 0
-	s.o.OnChange = func() { changes++ }
+	s.onChange = func() { changes++ }
 	plan := daily(func(p *Plan) {
 		p.Schedule, p.Style, p.By, p.On, p.Source, p.Name = "0 8 * * *", Titles, chat.User{ID: "U2"}, "web", FromAPI,
 			"other"
@@ -107,7 +107,7 @@ func TestChange_AfterAnotherProcess(t *testing.T) {
 func TestPause_IsStored(t *testing.T) {
 	s, kept := onCreated(t)
 	changes := 0
-	s.o.OnChange = func() { changes++ }
+	s.onChange = func() { changes++ }
 	for _, on := range []bool{false, true, true, false, true} {
 		if err := s.Pause(t.Context(), "news", on); err != nil {
 			t.Fatal(err)
@@ -122,8 +122,8 @@ func TestPause_IsStored(t *testing.T) {
 	if err != nil || !i.Paused || i.Next != nil {
 		t.Errorf("told is %+v, %v", i, err)
 	}
-	if err := s.Reload(t.Context()); err != nil || !s.pauses["news"].Paused {
-		t.Errorf("after it is read again: %+v, %v", s.pauses, err)
+	if err := s.Reload(t.Context()); err != nil || !s.pauses["news"].Paused || changes != 4 {
+		t.Errorf("after it is read again: %+v, %v, %d changes", s.pauses, err, changes)
 	}
 	if err := s.Remove(t.Context(), "news"); err != nil || len(kept.kept[pauseKind]) != 0 || len(s.pauses) != 0 ||
 		len(kept.kept[createdKind]) != 0 {

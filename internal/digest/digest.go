@@ -158,15 +158,17 @@ type Options struct {
 	// MailURL is the same for mails and posts, which have no link to unsubscribe, or to all items, where it is empty: their
 	// readers are elsewhere, so that an address of this machine would lead nowhere.
 	MailURL string
-	// OnChange is called when digests, or when they are due, have changed.
-	OnChange func()
-	Log      *slog.Logger
-	Now      func() time.Time
+	// PollInterval is how often subscriptions and digests that post items as they come are looked at.
+	PollInterval time.Duration
+	Log          *slog.Logger
+	Now          func() time.Time
 }
 
 // Service runs digests. It is safe for concurrent use.
 type Service struct {
 	o        Options
+	loop     *schedule.Loop
+	onChange func()     // is called when digests, or when they are due, have changed
 	pollLock sync.Mutex // held by Poll: polls do not overlap
 	limiter  limiter
 	runLocks sync.Map            // of *sync.Mutex, by digest: one run at a time
@@ -201,13 +203,26 @@ func (s *Service) FeedTotals() map[string]measure.Total { return s.reads.All() }
 // New returns a Service without digests. Configure sets those of the configuration, Load
 // reads those that were made in chat or through the API.
 func New(o Options) *Service {
-	return &Service{
+	s := &Service{
 		o:          o,
 		limiter:    newLimiter(),
 		configured: map[string]spec{},
 		created:    map[string]spec{},
 		pauses:     map[string]pause{},
 		events:     map[string]int{},
+	}
+	s.loop = &schedule.Loop{LastDue: s.lastDue, Do: s.runDue, Now: o.Now, Log: o.Log}
+	s.onChange = func() { s.loop.Set(s.jobs()) }
+	return s
+}
+
+// runSchedule runs digests when they are due, until ctx ends.
+func (s *Service) runSchedule(ctx context.Context) { s.loop.Run(ctx) }
+
+// runDue runs a digest that is due.
+func (s *Service) runDue(ctx context.Context, name string, due time.Time) {
+	if _, err := s.Run(ctx, name, due, false); err != nil && ctx.Err() == nil {
+		s.o.Log.Error("digest failed", "digest", name, "due", due, "error", err)
 	}
 }
 
@@ -226,15 +241,8 @@ func (s *Service) Configure(plans []Plan) error {
 	s.mu.Lock()
 	s.configured = specs
 	s.mu.Unlock()
-	s.notifyChange()
+	s.onChange()
 	return nil
-}
-
-// notifyChange tells the schedule that digests have changed. s.mu must not be held: the schedule asks for them.
-func (s *Service) notifyChange() {
-	if s.o.OnChange != nil {
-		s.o.OnChange()
-	}
 }
 
 // find returns a digest in its present state, or false.
@@ -289,9 +297,9 @@ func (s *Service) lockRun(name string) (unlock func()) {
 	return lock.(*sync.Mutex).Unlock
 }
 
-// Jobs returns the digests that run on a schedule, paused ones included. Those that post items as
+// jobs returns the digests that run on a schedule, paused ones included. Those that post items as
 // they come are polled instead (Poll).
-func (s *Service) Jobs() []schedule.Job {
+func (s *Service) jobs() []schedule.Job {
 	var jobs []schedule.Job
 	for _, d := range s.specs() {
 		if !d.isInstant() {
@@ -301,9 +309,9 @@ func (s *Service) Jobs() []schedule.Job {
 	return jobs
 }
 
-// LastDue returns the time after which missed runs of a digest are caught up: its last run,
+// lastDue returns the time after which missed runs of a digest are caught up: its last run,
 // or when it was made, changed or resumed. It returns false where there is no such time.
-func (s *Service) LastDue(name string) (time.Time, bool) {
+func (s *Service) lastDue(name string) (time.Time, bool) {
 	s.mu.Lock()
 	d, _ := s.findLocked(name)
 	since := d.At

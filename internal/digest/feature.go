@@ -9,6 +9,7 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feature"
 	"ravenbot/internal/schedule"
+	"ravenbot/internal/store"
 )
 
 // commandName is the word behind /raven.
@@ -20,6 +21,20 @@ const (
 	optionFeed = "feed"
 	optionZone = "zone"
 )
+
+// Module returns the ability to make digests.
+func (s *Service) Module() feature.Module {
+	return feature.Module{
+		Features: []feature.Feature{s},
+		Tools:    s.tools,
+		Shared:   []store.Shared{s},
+		Checks:   map[string]feature.Check{"digest": CheckStored, "unsubscription": CheckUnsubscribed, "filter": refuseFilter},
+		Tasks: []feature.Task{
+			{Name: "schedule", Run: s.runSchedule, Leads: true, Daemon: true},
+			{Name: "feeds", Run: s.pollFeeds, Leads: true, Daemon: true},
+		},
+	}
+}
 
 // Commands returns the command that makes, lists and changes digests.
 func (*Service) Commands() []chat.CommandSpec {

@@ -142,10 +142,9 @@ func (s *Service) channelSubscriptions(ctx context.Context, at chat.Address) ([]
 	return slices.DeleteFunc(all, func(sub store.Subscription) bool { return sub.To.Base() != at.Base() }), err
 }
 
-// PollEvery calls Poll at once, because what is there at the first look is not new, and then at an interval until ctx
-// ends.
-func (s *Service) PollEvery(ctx context.Context, interval time.Duration) {
-	tick := time.NewTicker(interval)
+// pollFeeds calls Poll at once, because items of the first look are not new, and then at an interval until ctx ends.
+func (s *Service) pollFeeds(ctx context.Context) {
+	tick := time.NewTicker(s.o.PollInterval)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		s.Poll(ctx)

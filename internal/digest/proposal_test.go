@@ -77,17 +77,6 @@ func TestAddFeeds_CountsTheNewOnes(t *testing.T) {
 	}
 }
 
-// Whoever waits for due digests is told of those that are stored, at the start.
-func TestLoad_TellsOfTheDigests(t *testing.T) {
-	b := made(t, weekdays)
-	changes := 0
-	b.options.OnChange = func() { changes++ }
-	b.Service = digest.New(b.options)
-	if err := b.Reload(t.Context()); err != nil || changes != 1 {
-		t.Errorf("told %d times, %v", changes, err)
-	}
-}
-
 // listener reports one message, and asks which were told before.
 type listener struct {
 	seen *[]map[string]bool

@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"ravenbot/internal/chat"
 	"ravenbot/internal/tool"
 	"ravenbot/internal/tool/feeds"
 )
 
-// Tools returns the tools by which a model subscribes a channel to feeds and proposes digests. canPost reports whether
-// the bot may post in a channel.
-func (s *Service) Tools(canPost func(chat.Address) bool) []tool.Tool {
-	return []tool.Tool{feeds.SubscribeTool(s, canPost), feeds.CreateTool(proposer{s})}
+// tools returns the tools by which a model subscribes a channel to feeds and proposes digests.
+func (s *Service) tools() []tool.Tool {
+	return []tool.Tool{feeds.SubscribeTool(s, s.o.Platforms.CanPost), feeds.CreateTool(proposer{s})}
 }
 
 // proposer lets a tool propose digests.

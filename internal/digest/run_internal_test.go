@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/schedule"
 	"ravenbot/internal/store"
 )
 
@@ -129,7 +130,7 @@ func TestLastDue(t *testing.T) {
 		if !c.ran.IsZero() {
 			kept.runs = []store.Run{{Due: c.ran}}
 		}
-		if since, ok := s.LastDue("news"); !since.Equal(c.want) || ok == c.want.IsZero() {
+		if since, ok := s.lastDue("news"); !since.Equal(c.want) || ok == c.want.IsZero() {
 			t.Errorf("%s: since %v, %v", name, since, ok)
 		}
 	}
@@ -145,7 +146,7 @@ func TestLastRuns_RunsFromTheFuture_AreLeftOut(t *testing.T) {
 	}
 	past := noon.Add(-2 * time.Hour)
 	kept.runs = append(kept.runs, store.Run{Due: past, Began: past, OK: true}, store.Run{Due: past.Add(-time.Hour)})
-	if since, ok := s.LastDue("news"); !ok || !since.Equal(past) {
+	if since, ok := s.lastDue("news"); !ok || !since.Equal(past) {
 		t.Errorf("missed runs are caught up since %v, want %v", since, past)
 	}
 	read, err := s.lastRead(t.Context(), spec{})
@@ -294,3 +295,9 @@ func TestNewRunItems(t *testing.T) {
 		}
 	}
 }
+
+// Jobs returns what is due when, for tests of the package's interface.
+func (s *Service) Jobs() []schedule.Job { return s.jobs() }
+
+// LastDue returns the time after which missed runs are caught up.
+func (s *Service) LastDue(name string) (time.Time, bool) { return s.lastDue(name) }

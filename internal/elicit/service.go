@@ -283,6 +283,9 @@ func (q *question) isFrom(m chat.Message) bool {
 	return q.caller.Conversation.Platform == m.Conversation.Platform && q.caller.User.ID == m.Author.ID
 }
 
+// Module returns the ability to answer what tool servers ask.
+func (s *Service) Module() feature.Module { return feature.Module{Features: []feature.Feature{s}} }
+
 // Commands returns nothing: questions are answered by a button, a form or a word.
 func (*Service) Commands() []chat.CommandSpec { return nil }
 

@@ -44,7 +44,7 @@ func (r *Registry) Document() string {
 	}
 	b.WriteString("\n## Menu of a message\n\nOn Discord under *Apps*, on Slack under *More message shortcuts*.\n\n" +
 		"| entry | what it does |\n| --- | --- |\n")
-	for _, c := range MessageCommands(r.features...) {
+	for _, c := range MessageCommands(r.modules...) {
 		fmt.Fprintf(&b, "| %s | %s |\n", c.Title, c.Summary)
 	}
 	b.WriteString("\n## Buttons\n\n| button | what it does | who may press it |\n| --- | --- | --- |\n")

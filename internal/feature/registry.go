@@ -11,67 +11,73 @@ import (
 	"ravenbot/internal/chat"
 	"ravenbot/internal/conversation"
 	"ravenbot/internal/text"
+	"ravenbot/internal/tool"
 )
 
-// Registry knows all features. It is safe for concurrent use.
+// Registry holds the modules of the bot. It is safe for concurrent use once Register has returned.
 type Registry struct {
+	modules  []Module
 	features []Feature
+	tools    []tool.Tool
 	commands map[string]Feature
 	buttons  map[string]Feature
 	forms    map[string]Feature
 	log      *slog.Logger
-	about    func(chat.Message) string
 }
 
-// New returns a Registry of features, in the order in which menus and help list them. about
-// returns a line on which agent answers a message. The error names a command, button or
-// form that two features declare.
-func New(log *slog.Logger, about func(chat.Message) string, features ...Feature) (*Registry, error) {
-	r := &Registry{
-		features: features,
-		commands: map[string]Feature{},
-		buttons:  map[string]Feature{},
-		forms:    map[string]Feature{},
-		log:      log,
-		about:    about,
-	}
-	claim := func(kind string, names map[string]Feature, name string, f Feature) error {
-		if _, taken := names[name]; taken || name == "" || strings.Contains(name, " ") {
-			return fmt.Errorf("register feature %T: its %s %q is empty, has a space in it, or is taken by another feature",
-				f, kind, name)
-		}
-		names[name] = f
-		return nil
-	}
-	for _, f := range features {
+// New returns a Registry without modules.
+func New(log *slog.Logger) *Registry {
+	return &Registry{commands: map[string]Feature{}, buttons: map[string]Feature{}, forms: map[string]Feature{}, log: log}
+}
+
+// Register adds modules, in the order in which menus and help list them. It is called once. The error names a command,
+// button or form that two features declare.
+func (r *Registry) Register(modules ...Module) error {
+	r.modules, r.features = modules, allFeatures(modules)
+	for _, f := range r.features {
 		for _, c := range f.Commands() {
 			if err := claim("command", r.commands, c.Name, f); err != nil {
-				return nil, err
+				return err
 			}
 		}
-		for _, c := range MessageCommands(f) {
+		for _, c := range messageCommands(f) {
 			if err := claim("message command", r.commands, c.Name, f); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		for _, b := range buttonsOf(f) {
 			if err := claim("button", r.buttons, b.Word, f); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		for _, form := range formsOf(f) {
 			if err := claim("form", r.forms, form, f); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return r, nil
+	for _, m := range modules {
+		if m.Tools != nil {
+			r.tools = append(r.tools, m.Tools()...)
+		}
+	}
+	return nil
 }
 
-// Commands returns every word behind /raven, help last.
-func Commands(features ...Feature) []chat.CommandSpec {
+// claim makes a feature the handler of a name.
+func claim(kind string, names map[string]Feature, name string, f Feature) error {
+	if _, taken := names[name]; taken || name == "" || strings.Contains(name, " ") {
+		return fmt.Errorf("register feature %T: its %s %q is empty, contains a space, or belongs to another feature",
+			f, kind, name)
+	}
+	names[name] = f
+	return nil
+}
+
+// Commands returns every word behind /raven that modules declare, help last.
+func Commands(modules ...Module) []chat.CommandSpec {
 	var list []chat.CommandSpec
-	for _, f := range features {
+	for _, f := range allFeatures(modules) {
 		list = append(list, f.Commands()...)
 	}
 	return append(list, chat.CommandSpec{
@@ -82,17 +88,23 @@ func Commands(features ...Feature) []chat.CommandSpec {
 }
 
 // Commands returns every word behind /raven, help last.
-func (r *Registry) Commands() []chat.CommandSpec { return Commands(r.features...) }
+func (r *Registry) Commands() []chat.CommandSpec { return Commands(r.modules...) }
 
-// MessageCommands returns the entries in the menus of messages, of all features.
-func MessageCommands(features ...Feature) []chat.MessageCommand {
+// MessageCommands returns the entries in the menus of messages that modules declare.
+func MessageCommands(modules ...Module) []chat.MessageCommand {
 	var list []chat.MessageCommand
-	for _, f := range features {
-		if c, ok := f.(MessageCommander); ok {
-			list = append(list, c.MessageCommands()...)
-		}
+	for _, f := range allFeatures(modules) {
+		list = append(list, messageCommands(f)...)
 	}
 	return list
+}
+
+// messageCommands returns the entries of one feature.
+func messageCommands(f Feature) []chat.MessageCommand {
+	if c, ok := f.(MessageCommander); ok {
+		return c.MessageCommands()
+	}
+	return nil
 }
 
 // Buttons returns the buttons of all features.
@@ -256,7 +268,7 @@ func reference() string {
 
 // Help returns what people can say to the bot.
 func (r *Registry) Help(m chat.Message) chat.Draft {
-	lines := []string{"**What you can say**", "", "- mention me, reply to me or write me directly: " + r.about(m)}
+	lines := []string{"**What you can say**", "", "- mention me, reply to me or write me directly" + r.about(m)}
 	for _, c := range r.Commands() {
 		usage := "`/raven " + c.Name
 		if len(c.Options) > 0 {
@@ -265,7 +277,7 @@ func (r *Registry) Help(m chat.Message) chat.Draft {
 		lines = append(lines, "- "+usage+"`: "+c.Help)
 	}
 	var titles []string
-	for _, c := range MessageCommands(r.features...) {
+	for _, c := range MessageCommands(r.modules...) {
 		titles = append(titles, c.Title)
 	}
 	if len(titles) > 0 {
@@ -276,10 +288,19 @@ func (r *Registry) Help(m chat.Message) chat.Draft {
 	return chat.Draft{Ephemeral: true, Text: strings.Join(lines, "\n")}
 }
 
+// about returns who answers a message, behind a colon; nothing if no module tells it.
+func (r *Registry) about(m chat.Message) string {
+	for _, module := range r.modules {
+		if module.About != nil {
+			return ": " + module.About(m)
+		}
+	}
+	return ""
+}
+
 // Answerer makes the answers of the agent, as delivery asks for them.
 type Answerer interface {
 	Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft)
-	Purge(ctx context.Context, subject string) error
 }
 
 // Router answers messages: features first, then the agent.

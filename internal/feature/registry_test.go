@@ -23,6 +23,16 @@ func (dice) Handle(context.Context, chat.Message) (*chat.Draft, error) {
 	return &chat.Draft{Text: "You rolled 9"}, nil
 }
 
+// registry returns the registry of one module with one feature.
+func registry(t *testing.T, f feature.Feature) *feature.Registry {
+	t.Helper()
+	r := feature.New(slog.New(slog.DiscardHandler))
+	if err := r.Register(feature.Module{Features: []feature.Feature{f}}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // All platforms must show an answer to the same people: Discord decides by the command before there is a draft, Slack by
 // the draft.
 func TestHandle_Command_DecidesWhoSeesTheAnswer(t *testing.T) {
@@ -33,10 +43,7 @@ func TestHandle_Command_DecidesWhoSeesTheAnswer(t *testing.T) {
 	}{
 		"private": {false, "2d6", true}, "public": {true, "2d6", false}, "public action": {false, "loudly 2d6", false},
 	} {
-		r, err := feature.New(slog.New(slog.DiscardHandler), func(chat.Message) string { return "" }, dice{c.public})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := registry(t, dice{c.public})
 		m := chat.Message{Command: "roll", Text: c.text}
 		if d := r.Handle(t.Context(), m); d == nil || d.Ephemeral != c.want {
 			t.Errorf("%s: %+v, want Ephemeral %t", name, d, c.want)
@@ -66,13 +73,8 @@ func (l *listener) Answer(
 	return nil, &chat.Draft{}
 }
 
-func (*listener) Purge(context.Context, string) error { return nil }
-
 func TestRouter_SpokenCommandNotUnderstood_GoesToTheAgentWhole(t *testing.T) {
-	r, err := feature.New(slog.New(slog.DiscardHandler), func(chat.Message) string { return "" }, quick{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := registry(t, quick{})
 	agent := &listener{}
 	m := chat.Message{ID: "1", Command: "roll", Text: "me the dice"}
 	feature.Router{Registry: r, Agent: agent}.Answer(t.Context(), chat.Asked{Messages: []chat.Message{m}}, nil)
@@ -82,10 +84,7 @@ func TestRouter_SpokenCommandNotUnderstood_GoesToTheAgentWhole(t *testing.T) {
 }
 
 func TestHandle_UnknownCommand_NamesTheNearest(t *testing.T) {
-	r, err := feature.New(slog.New(slog.DiscardHandler), func(chat.Message) string { return "" }, quick{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := registry(t, quick{})
 	d := r.Handle(t.Context(), chat.Message{Command: "rol"})
 	if d == nil || !d.Failed || !strings.Contains(d.Text, "Did you mean `/raven roll`?") {
 		t.Errorf("answered %+v", d)

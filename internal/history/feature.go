@@ -6,9 +6,19 @@ import (
 	"strings"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
 )
+
+// Module returns the ability to search what was said.
+func (s *Service) Module() feature.Module {
+	return feature.Module{
+		Features: []feature.Feature{s},
+		Tools:    func() []tool.Tool { return []tool.Tool{s.Tool()} },
+		Purge:    s.Purge,
+	}
+}
 
 // Commands returns the command that searches.
 func (*Service) Commands() []chat.CommandSpec {

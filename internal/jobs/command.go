@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
 	"ravenbot/internal/schedule"
+	"ravenbot/internal/store"
 	"ravenbot/internal/text"
+	"ravenbot/internal/tool"
 )
 
 // Words behind /raven, and the label of the option that stands on a line of its own.
@@ -32,6 +35,17 @@ const jobsUsage = "Say `/raven jobs`, `/raven jobs remove ID`, `/raven jobs edit
 	"`/raven jobs edit ID text TEXT`; " +
 	"`/raven jobs watch ADDRESS WORDS` says when a page has a new line with these words; " +
 	"administrators see all of a channel with `/raven jobs all`."
+
+// Module returns the ability to do something at a time, or when a webhook is called.
+func (s *Service) Module() feature.Module {
+	return feature.Module{
+		Features: []feature.Feature{s},
+		Tools:    func() []tool.Tool { return []tool.Tool{s.Tool()} },
+		Shared:   []store.Shared{s},
+		Checks:   map[string]feature.Check{"job": s.CheckStored},
+		Tasks:    []feature.Task{{Name: "jobs", Run: s.Run, Leads: true, Daemon: true}},
+	}
+}
 
 // Commands returns the commands that make, list and remove jobs.
 func (*Service) Commands() []chat.CommandSpec {

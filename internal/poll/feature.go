@@ -8,6 +8,7 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feature"
+	"ravenbot/internal/store"
 )
 
 // commandName is the word behind /raven.
@@ -23,6 +24,15 @@ const (
 type inputError string
 
 func (e inputError) Error() string { return string(e) }
+
+// Module returns the ability to hold polls.
+func (s *Service) Module() feature.Module {
+	return feature.Module{
+		Features: []feature.Feature{s},
+		Shared:   []store.Shared{s},
+		Tasks:    []feature.Task{{Name: "polls", Run: s.Run, Leads: true}},
+	}
+}
 
 // Commands returns the command that starts a poll.
 func (*Service) Commands() []chat.CommandSpec {

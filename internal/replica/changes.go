@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"ravenbot/internal/store"
 )
 
 // Changes is a store that other processes write to.
@@ -16,15 +18,6 @@ type Changes interface {
 	// Changed brings a value soon after such a change, so that nobody has to wait for the next look. It may bring one
 	// without a reason, and may miss one; nil brings none.
 	Changed() <-chan struct{}
-}
-
-// Shared is a part of the bot that keeps in memory what is stored.
-type Shared interface {
-	// SharedKinds returns the kinds of records that it keeps; none: it reloads twice a second.
-	SharedKinds() []string
-	// Reload takes up what other processes have changed in the store. It may be called at any time, and keeps what this
-	// process changes meanwhile.
-	Reload(ctx context.Context) error
 }
 
 // Times of Watch.
@@ -43,8 +36,8 @@ const (
 // Watch has the parts reload what other processes have changed, half a second after the change at most, until ctx ends.
 // All reload once when it begins: what was changed since they were loaded is not known. A reload that fails is
 // repeated. A store that is no Changes belongs to this process alone, and Watch returns at once.
-func Watch(ctx context.Context, store any, log *slog.Logger, parts ...Shared) {
-	changes, ok := store.(Changes)
+func Watch(ctx context.Context, db any, log *slog.Logger, parts ...store.Shared) {
+	changes, ok := db.(Changes)
 	if !ok {
 		return
 	}
@@ -73,7 +66,7 @@ func Watch(ctx context.Context, store any, log *slog.Logger, parts ...Shared) {
 
 // Reload has the parts reload, one after another, whether anything was changed or not. It returns the first error, and
 // reloads the others all the same.
-func Reload(ctx context.Context, parts ...Shared) error {
+func Reload(ctx context.Context, parts ...store.Shared) error {
 	var first error
 	for _, p := range parts {
 		if err := p.Reload(ctx); err != nil && first == nil {
@@ -95,7 +88,7 @@ type watch struct {
 
 // watched is a part with what is known of its reloads.
 type watched struct {
-	Shared
+	store.Shared
 	kinds []string
 
 	mu      sync.Mutex

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ravenbot/internal/replica"
+	"ravenbot/internal/store"
 )
 
 // numbers is a store that others change.
@@ -61,12 +62,12 @@ func (p *part) Reload(context.Context) error {
 }
 
 // watching runs Watch until the test ends. later lets a time pass.
-func watching(t *testing.T, store any, log *slog.Logger, parts ...replica.Shared) (later func(time.Duration)) {
+func watching(t *testing.T, db any, log *slog.Logger, parts ...store.Shared) (later func(time.Duration)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		replica.Watch(ctx, store, log, parts...)
+		replica.Watch(ctx, db, log, parts...)
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	return func(d time.Duration) {

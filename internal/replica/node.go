@@ -115,16 +115,15 @@ func (n *Node) Processes() int {
 }
 
 // WhenLeading returns a function that waits until this replica is the leader, and then calls run.
-func (n *Node) WhenLeading(run func(context.Context) error) func(context.Context) error {
+func (n *Node) WhenLeading(run func(context.Context)) func(context.Context) {
 	if n == nil {
 		return run
 	}
-	return func(ctx context.Context) error {
+	return func(ctx context.Context) {
 		select {
 		case <-n.leads:
-			return run(ctx)
+			run(ctx)
 		case <-ctx.Done():
-			return nil
 		}
 	}
 }
@@ -161,7 +160,7 @@ type Work interface {
 
 // Run takes messages and posts of nobody until ctx ends. Before it resumes those of a replica that has ended, and before
 // this replica leads, the parts reload what others have changed.
-func (n *Node) Run(ctx context.Context, work Work, parts ...Shared) {
+func (n *Node) Run(ctx context.Context, work Work, parts ...store.Shared) {
 	if n == nil {
 		return
 	}
@@ -187,7 +186,7 @@ func (n *Node) Run(ctx context.Context, work Work, parts ...Shared) {
 
 // awaitLook takes messages and posts whenever there is a notice. It returns when the next look is due, or when a replica
 // has ended.
-func (n *Node) awaitLook(ctx context.Context, look <-chan time.Time, work Work, parts []Shared) {
+func (n *Node) awaitLook(ctx context.Context, look <-chan time.Time, work Work, parts []store.Shared) {
 	for {
 		select {
 		case <-n.members.Waiting():
@@ -205,7 +204,7 @@ func (n *Node) awaitLook(ctx context.Context, look <-chan time.Time, work Work, 
 
 // look takes messages and posts of nobody, and notes who the leader is. If work is nil, the bot is starting and reads them
 // from the store itself.
-func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
+func (n *Node) look(ctx context.Context, work Work, parts []store.Shared) error {
 	if _, err := n.take(ctx, work, parts); err != nil {
 		return err
 	}
@@ -254,7 +253,7 @@ func (n *Node) look(ctx context.Context, work Work, parts []Shared) error {
 
 // take takes messages and posts of nobody, and reports whether a replica has ended. While it runs, Owns does not return for
 // an unknown channel: new messages must not be answered before the older ones that it takes.
-func (n *Node) take(ctx context.Context, work Work, parts []Shared) (hasEnded bool, err error) {
+func (n *Node) take(ctx context.Context, work Work, parts []store.Shared) (hasEnded bool, err error) {
 	isAny, err := n.members.HasFree(ctx)
 	if err != nil || !isAny {
 		return false, err
@@ -296,7 +295,7 @@ func (n *Node) mayTake(to chat.Address, since time.Time) bool {
 }
 
 // reload has the parts reload at once. What failed is repeated by Watch.
-func (n *Node) reload(ctx context.Context, parts []Shared) {
+func (n *Node) reload(ctx context.Context, parts []store.Shared) {
 	ctx, cancel := context.WithTimeout(ctx, maxWatch)
 	defer cancel()
 	if err := Reload(ctx, parts...); err != nil {

@@ -474,9 +474,7 @@ func TestLeader_IsGone_AnotherOneLeads(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	ran := make(chan struct{})
-	go func() {
-		_ = second.WhenLeading(func(context.Context) error { close(ran); return nil })(t.Context())
-	}()
+	go second.WhenLeading(func(context.Context) { close(ran) })(t.Context())
 	select {
 	case <-ran:
 	case <-time.After(20 * time.Second):
@@ -517,7 +515,7 @@ func TestRun_Notice_LooksAtOnce(t *testing.T) {
 func TestNilNode_Leads(t *testing.T) {
 	var n *replica.Node
 	ran := false
-	_ = n.WhenLeading(func(context.Context) error { ran = true; return nil })(t.Context())
+	n.WhenLeading(func(context.Context) { ran = true })(t.Context())
 	n.Run(t.Context(), nil)
 	n.SetPlatforms(nil)
 	if !n.IsLeader() || n.Leads() != nil || !ran || n.Handler(http.NotFoundHandler()) == nil {

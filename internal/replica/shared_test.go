@@ -363,7 +363,7 @@ func TestReload_OwnChangeMeanwhile_Stays(t *testing.T) {
 	token, job := "", ""
 	for _, c := range []struct {
 		what   string
-		part   replica.Shared
+		part   store.Shared
 		change func() error
 		has    func() bool
 	}{

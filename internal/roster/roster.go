@@ -24,6 +24,7 @@ import (
 	"ravenbot/internal/agent"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/config"
+	"ravenbot/internal/feature"
 	"ravenbot/internal/knowledge"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/policy"
@@ -167,6 +168,14 @@ func (r *Roster) apply(c *config.Config, models map[string]agent.Model) error {
 func (r *Roster) refresh() error {
 	now := r.state.Load()
 	return r.apply(now.config, now.models)
+}
+
+// Module returns the agents, which people choose by settings.
+func (r *Roster) Module() feature.Module {
+	return feature.Module{
+		Shared: []store.Shared{r, Files{r}},
+		Checks: map[string]feature.Check{"agent": r.CheckEntry},
+	}
 }
 
 // SharedKinds returns the kinds whose changes Reload takes up.

@@ -5,10 +5,20 @@ import (
 
 	"ravenbot/internal/chat"
 	"ravenbot/internal/feature"
+	"ravenbot/internal/store"
 )
 
 // commandName is the word behind /raven.
 const commandName = "settings"
+
+// Module returns the ability to set what the bot does for a person, in a channel or everywhere.
+func (r *Repository) Module() feature.Module {
+	return feature.Module{
+		Features: []feature.Feature{r},
+		Shared:   []store.Shared{r},
+		Checks:   map[string]feature.Check{"setting": CheckStored},
+	}
+}
 
 // Commands returns the command that shows and changes settings.
 func (*Repository) Commands() []chat.CommandSpec {

@@ -50,16 +50,13 @@ type Options struct {
 	// IsConfigured reports whether the configuration has a digest of a name. None is imported beside it: the name
 	// would have passed from one to the other, and that of the configuration would begin anew.
 	IsConfigured func(digest string) bool
-	// Checks are of settings and of what was made through the API or in chat, by kind. What cannot be used would be
-	// stored, and skipped at each start.
-	Checks map[string]Check
+	// Check returns an error if a setting, or an item that was made through the API or in chat, could not be used. It would
+	// be stored, and skipped at each start.
+	Check func(kind, name string, value json.RawMessage) error
 	// IsOver reports whether a message is over the retention of its conversation: it is neither exported nor imported; nil: none
 	// is.
 	IsOver func(chat.Address, time.Time) bool
 }
-
-// Check returns why a record of a name or scope could not be used, or nil.
-type Check func(name string, value json.RawMessage) error
 
 // Service exports and imports. It is safe for concurrent use; New makes one.
 type Service struct{ o Options }

@@ -248,14 +248,6 @@ func (i *importer) takeMemory(ctx context.Context, line []byte) error {
 	return nil
 }
 
-// check returns why a record could not be used, or nil.
-func (i *importer) check(kind, name string, value json.RawMessage) error {
-	if check := i.o.Checks[kind]; check != nil {
-		return check(name, value)
-	}
-	return nil
-}
-
 func (i *importer) takeSetting(ctx context.Context, line []byte) error {
 	var v setting
 	if err := decode(line, &v); err != nil {
@@ -264,7 +256,7 @@ func (i *importer) takeSetting(ctx context.Context, line []byte) error {
 	if err := checkObject(v.Value); err != nil || v.Scope == "" || len(v.Scope) > maxIDBytes {
 		return faultf(`"scope" or "value" cannot be used: %w`, cmp.Or(err, errors.New("the scope is missing or too long")))
 	}
-	if err := i.check(kindSetting, v.Scope, v.Value); err != nil {
+	if err := i.o.Check(kindSetting, v.Scope, v.Value); err != nil {
 		return faultError{err}
 	}
 	if i.scopes == nil {
@@ -343,7 +335,7 @@ func (i *importer) takeItem(ctx context.Context, line []byte) error {
 	if v.Kind == kindDigest && i.o.IsConfigured(v.Name) {
 		return i.leaveOutDigest(ctx, v.Name)
 	}
-	if err := i.check(v.Kind, v.Name, v.Value); err != nil {
+	if err := i.o.Check(v.Kind, v.Name, v.Value); err != nil {
 		return faultError{err}
 	}
 	err := i.o.Store.SaveItem(ctx, itemKinds()[v.Kind], v.Name, v.Value, false)

@@ -52,13 +52,13 @@ func newSide(t *testing.T) *side {
 		Store:        db,
 		Reload:       func(context.Context) error { s.reloads++; return nil },
 		IsConfigured: func(digest string) bool { return strings.HasPrefix(digest, "configured") },
-		Checks:       map[string]transfer.Check{"agent": refuseUseless, "setting": refuseUseless},
+		Check:        refuseUseless,
 		IsOver:       func(_ chat.Address, at time.Time) bool { return s.isOver != nil && s.isOver(at) },
 	})
 	return s
 }
 
-func refuseUseless(name string, _ json.RawMessage) error {
+func refuseUseless(_, name string, _ json.RawMessage) error {
 	if name == "useless" {
 		return errors.New("useless cannot be used")
 	}
@@ -368,6 +368,7 @@ func TestImport_CountsWhatIsStored_AndReadsWhatIsThereOnce(t *testing.T) {
 			Store:        kept,
 			Reload:       func(context.Context) error { return nil },
 			IsConfigured: func(string) bool { return false },
+			Check:        refuseUseless,
 		})
 		r, err := service.Import(t.Context(), strings.NewReader(fmt.Sprintf(line, 1)), 1)
 		if !errors.Is(err, kept.fail) || len(r.Added) != 0 || r.Skipped != 0 {

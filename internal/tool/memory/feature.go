@@ -4,7 +4,13 @@ import (
 	"context"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/feature"
 )
+
+// Module returns the ability to remember what people say.
+func (p *Pack) Module() feature.Module {
+	return feature.Module{Features: []feature.Feature{p}, Tools: p.Tools}
+}
 
 // Commands returns the command that shows and deletes notes.
 func (*Pack) Commands() []chat.CommandSpec {
