@@ -41,6 +41,7 @@ USER 1000:1000
 WORKDIR /var/lib/ravenbot
 VOLUME /var/lib/ravenbot
 EXPOSE 8080
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["/ravenbot", "health", "--config", "/etc/ravenbot/config.json"]
 ENTRYPOINT ["/ravenbot"]
 CMD ["run", "--config", "/etc/ravenbot/config.json"]
 
@@ -55,5 +56,6 @@ USER 65532:65532
 WORKDIR /var/lib/ravenbot
 VOLUME /var/lib/ravenbot
 EXPOSE 8080
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s CMD ["/ravenbot", "health", "--config", "/etc/ravenbot/config.json"]
 ENTRYPOINT ["/ravenbot"]
 CMD ["run", "--config", "/etc/ravenbot/config.json"]

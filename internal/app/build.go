@@ -47,6 +47,7 @@ import (
 	webtool "ravenbot/internal/tool/web"
 	"ravenbot/internal/toolsearch"
 	"ravenbot/internal/totals"
+	"ravenbot/internal/trouble"
 )
 
 // filesSuffix is added to the store's path for the folder of uploaded files.
@@ -70,6 +71,7 @@ type parts struct {
 	files     *resident.Pool // the memory for what people attach or upload
 	sealed    seal.Store     // the store, with secrets encrypted
 	notes     *memory.Pack
+	troubles  *trouble.Watch
 	tokens    *mcpserve.Tokens
 }
 
@@ -81,7 +83,7 @@ func (a *App) assemble() error {
 	a.features = feature.New(a.o.Log)
 	steps := []func(context.Context, *parts) error{
 		a.buildEgress, a.buildStored, a.buildPlatforms, a.buildCalls, a.buildTools, a.buildRoster, a.buildAgent,
-		a.buildDelivery, a.buildDigests, a.buildJobs, a.buildPolls, a.buildEndpoint, a.buildAdmin, a.register,
+		a.buildDelivery, a.buildDigests, a.buildJobs, a.buildPolls, a.buildTroubles, a.buildEndpoint, a.buildAdmin, a.register,
 	}
 	for _, build := range steps {
 		if err := build(ctx, &p); err != nil {
@@ -436,6 +438,39 @@ func (a *App) buildPolls(ctx context.Context, p *parts) error {
 		Now:       a.o.Now,
 	})
 	return p.polls.Load(ctx)
+}
+
+// buildTroubles makes what tells operators about faults.
+func (a *App) buildTroubles(_ context.Context, p *parts) error {
+	bot := trouble.Bot{
+		Platforms:   a.platforms,
+		Servers:     a.mcp,
+		Models:      a.circuits,
+		Spending:    a.spending,
+		Digests:     a.digests,
+		Problem:     a.store.Problem,
+		Backup:      a.store.Backups.Status,
+		BackupEvery: a.o.Config.Backup.Every.Std(),
+		Started:     a.started,
+		Now:         a.o.Now,
+	}
+	if a.o.Config.UsesPostgres() {
+		bot.BackupEvery = 0 // the operator backs up the database
+	}
+	p.troubles = trouble.New(trouble.Options{
+		Find: bot.Find,
+		Channel: func() chat.Address {
+			to, _ := chat.ParseAddress(a.conf().Ops.Channel) // empty, or checked with the configuration
+			return to
+		},
+		Post:      a.delivery.Interject,
+		Leads:     a.o.Replica.IsLeader,
+		PublicURL: signin.BaseURL(a.o.Config),
+		Store:     a.store,
+		Log:       a.o.Log,
+		Now:       a.o.Now,
+	})
+	return nil
 }
 
 // buildEndpoint makes the bot an MCP server for other hosts.

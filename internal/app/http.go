@@ -103,6 +103,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 			Digests:   a.digests,
 			Feeds:     p.feeds,
 			IsLeader:  a.o.Replica.IsLeader,
+			Troubles:  p.troubles.Current,
 		}.Samples),
 		MCP:    func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(p.tokens, refuse) },
 		Backup: a.copyStore,

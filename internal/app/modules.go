@@ -47,6 +47,7 @@ func (a *App) services(p *parts) []feature.Module {
 			Tasks:  []feature.Task{{Name: "mcp", Run: func(ctx context.Context) { _ = a.mcp.Run(ctx) }, Outlives: true}, {Name: "start servers", Run: a.startServers}},
 		},
 		a.roster.Module(),
+		p.troubles.Module(),
 		shared(p.tokens, a.admin, p.signIn),
 		{
 			Shared: []store.Shared{a.audit},

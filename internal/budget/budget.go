@@ -13,7 +13,9 @@ package budget
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -234,6 +236,23 @@ func (t *Tracker) check(c Caps, list []account) (wait <-chan struct{}, err error
 		}
 	}
 	return wait, nil
+}
+
+// usedUp returns the budgets whose caps are reached, such as "of this bot" or "of channel slack:T/C", in order.
+func (t *Tracker) usedUp(c Caps) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.startDay()
+	var list []string
+	for _, sums := range []map[account]float64{t.spent, t.others} {
+		for a := range sums {
+			if limit := c.limit(a); limit > 0 && t.total(a) >= limit {
+				list = append(list, strings.TrimSpace("of "+a.kind+" "+a.id))
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // finish replaces the expected cost of a request by the actual one, and wakes those that wait.

@@ -250,6 +250,9 @@ func (s *Spending) Reserve(ctx context.Context, on store.Usage, q llm.Request) (
 	}, nil
 }
 
+// UsedUp returns the budgets of today, in US dollars, that are used up, such as "of channel slack:T/C".
+func (s *Spending) UsedUp() []string { return s.tracker.usedUp(s.rates.Caps()) }
+
 // refusal returns the error of a request that no budget lets through.
 func (s *Spending) refusal(on store.Usage, err error) error {
 	var reached *CapReachedError

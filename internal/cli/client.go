@@ -146,9 +146,9 @@ func (c *client) send(ctx context.Context, method, path, kind string, body io.Re
 	return nil, fmt.Errorf("the daemon answered with status %d", res.StatusCode)
 }
 
-// checkReady returns an error that names what keeps the daemon from being ready, or nil.
-func (c *client) checkReady(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/readyz", nil)
+// checkReady returns an error that names what keeps the daemon from being ready. query is that of /readyz.
+func (c *client) checkReady(ctx context.Context, query string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/readyz"+query, nil)
 	if err != nil {
 		return err
 	}

@@ -56,6 +56,7 @@ func newRoot(c *invocation) *cobra.Command {
 			c.command("discover URL", "find the feeds of a page", 1, 1, discoverFeeds, jsonFlag),
 			c.command("import OPML", "take over a list of feeds from another reader", 1, 1, importFeeds, importFlags),
 			c.command("export", "write the feeds of all digests as OPML", 0, 0, exportFeeds, jsonFlag)),
+		c.command("health", "ask the running daemon whether it is ready; the exit status is 1 if it is not", 0, 0, checkHealth),
 		c.group("history", "search what was said in a conversation",
 			c.command("search ADDRESS QUERY", "find what was said in a channel and its threads, or in one thread", 2, unlimited,
 				searchHistory, historyFlags)),

@@ -184,7 +184,7 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 	if err != nil {
 		return finding{Name: "daemon", Cause: err.Error(), Lost: "what needs the running bot", Fix: "what the error says"}
 	}
-	err = d.checkReady(ctx)
+	err = d.checkReady(ctx, "")
 	f := finding{
 		Name:  "daemon",
 		OK:    err == nil,

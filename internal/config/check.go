@@ -64,6 +64,9 @@ func (d *decoder) check(c *Config, root *node, checks Checks) {
 	k.checkAgents()
 	k.checkChannels()
 	k.checkDigests()
+	if c.Ops.Channel != "" {
+		k.checkPostAddress(c.Ops.Channel, "ops", "channel")
+	}
 	k.checkJobs()
 	k.checkTools()
 	k.checkRules()

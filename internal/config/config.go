@@ -61,6 +61,8 @@ type Config struct {
 	Budget Budget `json:"budget"`
 	// What one person may have the bot do.
 	Limits Limits `json:"limits"`
+	// What operators are told.
+	Ops Ops `json:"ops"`
 	// Which private hosts outgoing requests may reach.
 	Egress Egress `json:"egress"`
 	// The log on standard error.
@@ -681,6 +683,13 @@ type RoleLimits struct {
 	UserDailyMessages *int `json:"userDailyMessages" min:"0"`
 	// Tokens of models in a day, in and out.
 	UserDailyTokens *int `json:"userDailyTokens" min:"0"`
+}
+
+// Ops is what operators are told.
+type Ops struct {
+	// Where troubles are reported once when they begin and once when they end: a platform, model or MCP server that fails, a
+	// dead feed, a failed digest, an old backup, a used-up budget. Written like slack:TEAM/CHANNEL. Empty: nowhere.
+	Channel string `json:"channel"`
 }
 
 // Egress is which private hosts outgoing requests may reach.

@@ -14,6 +14,7 @@ import (
 	"ravenbot/internal/measure"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/store"
+	"ravenbot/internal/trouble"
 )
 
 // Store is what a Bot counts in the store.
@@ -39,6 +40,7 @@ type Bot struct {
 	Digests   *digest.Service
 	Feeds     *feed.Fetcher
 	IsLeader  func() bool // among the replicas of a store
+	Troubles  func() []trouble.Trouble
 }
 
 // gauge returns a value that goes up and down. labels are names and values in turn.
@@ -95,6 +97,14 @@ func (b Bot) Samples() []Sample {
 		connected := slices.Contains([]mcp.State{mcp.Connected, mcp.NoToolsFound, mcp.Quarantined}, s.State)
 		list = append(list, gauge("ravenbot_mcp_server_connected", "Whether an MCP server is connected.", oneIf(connected),
 			"server", s.Name))
+	}
+	troubles := map[string]int{}
+	for _, t := range b.Troubles() {
+		troubles[t.Kind]++
+	}
+	for _, kind := range trouble.Kinds() {
+		list = append(list, gauge("ravenbot_troubles", "Faults that last and that an operator has to look after.",
+			float64(troubles[kind]), "kind", kind))
 	}
 	return append(list, b.storeSamples()...)
 }
