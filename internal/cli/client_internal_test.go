@@ -24,7 +24,7 @@ func TestCheckReady_DaemonIsNotReady_NamesTheReasons(t *testing.T) {
 			w.WriteHeader(c.status)
 			fmt.Fprint(w, c.body)
 		}))
-		got := errorText((&client{daemon.URL, "admin", daemon.Client()}).checkReady(t.Context(, "")))
+		got := errorText((&client{daemon.URL, "admin", daemon.Client()}).checkReady(t.Context(), ""))
 		daemon.Close()
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.body, got, c.want)
