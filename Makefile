@@ -1,6 +1,6 @@
 # make run    build the daemon and start it with config.json
 # make test   everything that must pass before a change lands
-# The rest: build release chaos conformance bench allocations-update pictures vuln sbom fmt image image-full clean
+# The rest: build release chart chaos conformance bench allocations-update pictures vuln sbom fmt image image-full clean
 
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CONFIG      ?= config.json
@@ -10,7 +10,7 @@ LDFLAGS     := -s -w -X ravenbot/internal/cli.version=$(VERSION) -X ravenbot/int
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 SOURCES      = $(shell git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')
 
-.PHONY: run build release test check-format vet staticcheck race allocations allocations-update notices chaos conformance bench pictures vuln sbom fmt image image-full clean
+.PHONY: run build release chart test check-format vet staticcheck race allocations allocations-update notices chaos conformance bench pictures vuln sbom fmt image image-full clean
 
 run: build
 	bin/ravenbot run --config $(CONFIG)
@@ -29,6 +29,10 @@ release:
 	cd dist && sha256sum ravenbot-* > SHA256SUMS
 
 test: notices check-format vet staticcheck allocations race
+
+# Lints and renders the Helm chart, and reads what it renders as Kubernetes does.
+chart:
+	cd deploy/helm/check && go test ./...
 
 # What this machine lacks is said first, so that a short run is not taken for a whole one.
 notices:

@@ -58,6 +58,9 @@ func runDoctor(ctx context.Context, c *invocation) error {
 	list := []finding{{Name: "configuration " + c.config, OK: true}}
 	list = append(list, diagnoseStore(ctx, cfg), diagnoseListen(ctx, cfg), diagnoseDaemon(ctx, cfg), c.diagnoseTimeZone(),
 		diagnoseProcess(), diagnoseIsolation(cfg), diagnoseExposure(cfg))
+	if isContainer() {
+		list = append(list, diagnoseContainer(cfg))
+	}
 	for _, f := range provider.CheckAll(ctx, cfg) {
 		list = append(list, finding{
 			Name:  "model " + f.Model,
