@@ -1,6 +1,6 @@
 # make run    build the daemon and start it with config.json
 # make test   everything that must pass before a change lands
-# The rest: build release chart chaos conformance bench allocations-update pictures vuln sbom fmt image image-full clean
+# The rest: build release chart chaos conformance bench allocations-update pictures vuln fmt image image-full clean
 
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 CONFIG      ?= config.json
@@ -10,7 +10,7 @@ LDFLAGS     := -s -w -X ravenbot/internal/cli.version=$(VERSION) -X ravenbot/int
 STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 SOURCES      = $(shell git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')
 
-.PHONY: run build release chart test check-format vet staticcheck race allocations allocations-update notices chaos conformance bench pictures vuln sbom fmt image image-full clean
+.PHONY: run build release chart test check-format vet staticcheck race allocations allocations-update notices chaos conformance bench pictures vuln fmt image image-full clean
 
 run: build
 	bin/ravenbot run --config $(CONFIG)
@@ -18,15 +18,11 @@ run: build
 build:
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ravenbot ./cmd/ravenbot
 
-# Writes what is published: static binaries for Linux and their checksums. Two builds of a commit with one version of Go
-# are equal byte for byte, in whatever folder and on whatever machine.
+# Writes what is published into dist/: archives, packages, lists of modules and checksums (.goreleaser.yaml). Two builds
+# of a commit with one version of Go have equal binaries. Without a tag it is a snapshot.
 release:
-	rm -rf dist
-	for arch in amd64 arm64; do \
-		CGO_ENABLED=0 GOFLAGS= GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= GOOS=linux GOARCH=$$arch go build -trimpath -buildvcs=false \
-			-ldflags '$(LDFLAGS)' -o dist/ravenbot-$(VERSION)-linux-$$arch ./cmd/ravenbot || exit 1; \
-	done
-	cd dist && sha256sum ravenbot-* > SHA256SUMS
+	go run github.com/goreleaser/goreleaser/v2@v2.14.0 release --clean \
+		$$(git describe --tags --exact-match >/dev/null 2>&1 || echo --snapshot)
 
 test: notices check-format vet staticcheck allocations race
 
@@ -106,10 +102,6 @@ pictures:
 # Looks for known vulnerabilities in what the program calls; needs the network (vuln.go.dev).
 vuln:
 	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
-
-# Writes every module in the binary, with version and hash.
-sbom: build
-	go version -m bin/ravenbot > bin/ravenbot.modules.txt
 
 fmt:
 	gofmt -w $(SOURCES)

@@ -33,7 +33,7 @@ func (s *Server) postBackup(w http.ResponseWriter, r *http.Request) {
 	c, err := s.o.Backup(r.Context())
 	if isBadInput(err) {
 		writeError(w, http.StatusBadRequest, "bad_request", err.Error(),
-			"docs/operations.md says how a database is backed up")
+			"docs/backup.md says how a database is backed up")
 		return
 	}
 	if err != nil {
