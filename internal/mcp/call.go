@@ -55,7 +55,7 @@ func (r serverTool) Call(ctx context.Context, args json.RawMessage) (tool.Result
 	defer r.s.h.leaseServer(r.s)() // a reload does not end the server in the middle of a call
 	s, conn, why := r.s.connectionFor(ctx)
 	// Checked only now: a server that this call has started may have listed a changed tool.
-	if r.s.isQuarantined(r.tool.Name) {
+	if r.isQuarantined() {
 		return tool.Failure(fmt.Sprintf("The tool %q of the MCP server %q has changed, "+
 			"and waits until an administrator approves it. Nothing was run.", r.tool.Name, r.s.c.Name)), nil
 	}
@@ -78,6 +78,13 @@ func (r serverTool) Call(ctx context.Context, args json.RawMessage) (tool.Result
 		return tool.Result{}, fmt.Errorf("call %s of MCP server %s: %w", r.tool.Name, r.s.c.Name, context.Cause(ctx))
 	}
 	return tool.Failure(why), nil
+}
+
+// isQuarantined reports whether the tool waits for Approve.
+func (r serverTool) isQuarantined() bool {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	return r.s.countTools(func(j decidedTool) bool { return j.Name == r.tool.Name && isQuarantined(j) }) > 0
 }
 
 // connectionFor returns the server that serves the caller of ctx and its connection, or,
@@ -129,16 +136,15 @@ func (s *server) callTimeout() time.Duration {
 }
 
 // awaitConnection returns the connection, or nil and the state of the server. A server
-// that was not started because its tools were known is started now. A lost server that
-// is about to be connected again is waited for, and so is one that is being checked: a
-// request to a dead server would be lost. The connection may be lost again by the time it is used;
-// the request then fails with connectionLostError.
+// that was not started because its tools were known is started now. A lost server that is about to be
+// connected again is waited for. The connection may be lost again by the time it is used; the request
+// then fails with connectionLostError.
 func (s *server) awaitConnection(ctx context.Context) (*connection, State) {
 	s.mu.Lock()
 	conn, state, soon := s.conn, s.state, s.isReconnecting()
 	s.mu.Unlock()
 	switch {
-	case conn != nil && !conn.isSilent() || !s.h.isRunning():
+	case conn != nil || !s.h.isRunning():
 		// A host that does not run makes no connection that could be waited for.
 		return conn, state
 	case s.o.Store != nil && (state == Uninitialized || state == Connecting && !isClosed(s.firstAttempt)):
@@ -146,15 +152,10 @@ func (s *server) awaitConnection(ctx context.Context) (*connection, State) {
 		// the deadline is the caller's, not Options.reconnectWait.
 		s.setWanted(true, nil)
 		s.awaitState(ctx, func() bool { return s.conn != nil || s.state != Uninitialized && s.state != Connecting })
-	case conn != nil || soon:
+	case soon:
 		ctx, cancel := context.WithTimeout(ctx, s.o.reconnectWait)
 		defer cancel()
-		s.awaitState(ctx, func() bool {
-			if s.conn != nil {
-				return !s.conn.isSilent()
-			}
-			return !s.isReconnecting()
-		})
+		s.awaitState(ctx, func() bool { return s.conn != nil || !s.isReconnecting() })
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,9 +270,6 @@ func (c *connection) request(
 	}
 	// A call that the caller has given up says nothing about the connection.
 	if ctx.Err() == nil {
-		if errors.As(err, new(callTimeoutError)) {
-			c.noteTimeout(f)
-		}
 		c.noteFailure(err)
 	}
 	return nil, err

@@ -156,37 +156,6 @@ func TestAwaitConnection_WaitsForTheFirstStart(t *testing.T) {
 	}
 }
 
-// A connection that is being checked is waited for: a call to a dead server would be lost.
-func TestAwaitConnection_WaitsForTheCheck(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}}))
-		s := must(h.server("a"))
-		conn := s.newConnection(nil)
-		defer conn.cancel()
-		s.conn, s.state = conn, Connected
-		conn.silentSince.Store(conn.lastMessage.Load())
-		if got, _ := s.awaitConnection(t.Context()); got != conn { // nobody checks it
-			t.Error("a host that does not run lets a call wait")
-		}
-		runsIn(h, t.Context())
-		time.AfterFunc(2*time.Second, func() {
-			conn.silentSince.Store(-1)
-			s.mu.Lock()
-			s.wakeWaiters()
-			s.mu.Unlock()
-		})
-		began := time.Now()
-		if got, state := s.awaitConnection(t.Context()); got != conn || state != Connected ||
-			time.Since(began) != 2*time.Second {
-			t.Errorf("%v, %s after %v", got == conn, state, time.Since(began))
-		}
-		began = time.Now()
-		if got, _ := s.awaitConnection(t.Context()); got != conn || time.Since(began) != 0 {
-			t.Errorf("one that lives was waited for %v", time.Since(began))
-		}
-	})
-}
-
 // The model reads why there is no result, and whether the call may have had an effect; it reads no secret.
 func TestFailureText(t *testing.T) {
 	h := must(NewHost(Options{Servers: []Config{{Name: "a", URL: "https://x.example",

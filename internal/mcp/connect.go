@@ -37,7 +37,6 @@ type learned struct {
 // and only read from then on; nobody else has the connection before.
 type connection struct {
 	s      *server
-	number int64 // of this connection among the server's
 	client *client.Client
 	info   serverInfo
 	logs   *logBuffer
@@ -54,10 +53,6 @@ type connection struct {
 
 	hasAnswered atomic.Bool // a call was answered
 
-	createdAt   time.Time    // lastMessage and silentSince count from here
-	lastMessage atomic.Int64 // nanoseconds from createdAt to the last message of the server
-	silentSince atomic.Int64 // lastMessage when a call timed out in silence; else -1
-
 	ctx             context.Context // of background work; ends with the connection
 	cancel          func()
 	work            sync.WaitGroup // background work
@@ -68,32 +63,27 @@ type connection struct {
 	calls           map[string]*pendingCall            // by token
 	callCount       int                                // calls made so far
 	requests        map[string]context.CancelCauseFunc // of the server, while they are answered
-	questionCount   int                                // questions that came without an id
 	urlElicitations map[string]chan struct{}           // by id; closed when the person is done at the address
 }
 
 // newConnection returns a connection over a transport of ours, or, for nil, one whose
 // loss the caller reports.
 func (s *server) newConnection(over *rpcConn) *connection {
-	s.attempts++
 	c := &connection{
 		s:               s,
-		number:          s.attempts,
 		logs:            s.logs,
 		afterClose:      func() {},
 		relistWanted:    make(chan struct{}, 1),
 		checkWanted:     make(chan struct{}, 1),
-		createdAt:       time.Now(),
 		backgroundSlots: make(chan struct{}, maxConcurrentAnswers),
 		calls:           map[string]*pendingCall{},
 		requests:        map[string]context.CancelCauseFunc{},
 		urlElicitations: map[string]chan struct{}{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.silentSince.Store(-1)
 	if over != nil {
 		c.lost, c.lossReason, c.fail = over.done, over.lossReason, over.fail
-		over.onRequest, over.onMessage = c.answerInBackground, c.noteMessage
+		over.onRequest = c.answerInBackground
 	}
 	return c
 }
@@ -337,7 +327,6 @@ func (c *connection) watchChanges() {
 // server: the connection reads no further message until it returns, and the library
 // deadlocks on a call from here (mcp-go v1.2.1, 2026-11).
 func (c *connection) handleNotification(n sdk.JSONRPCNotification) {
-	c.noteMessage()
 	fields := n.Params.AdditionalFields
 	switch n.Method {
 	case sdk.MethodNotificationToolsListChanged,
@@ -375,23 +364,6 @@ func (c *connection) hasCalls() bool {
 	defer c.mu.Unlock()
 	return len(c.calls) > 0
 }
-
-// noteMessage records that a message of the server has come.
-func (c *connection) noteMessage() { c.lastMessage.Store(int64(time.Since(c.createdAt))) }
-
-// noteTimeout records that a call has timed out, if the server was silent meanwhile: isSilent then
-// holds until the next message. A message in the first tenth of the call's time does not count as a
-// sign of life: the server may have sent it before it read the call.
-func (c *connection) noteTimeout(f *pendingCall) {
-	last := c.lastMessage.Load()
-	if time.Duration(last) < f.startedAt.Add(f.timeout/10).Sub(c.createdAt) {
-		c.silentSince.Store(last)
-	}
-}
-
-// isSilent reports whether no message has come since a call timed out in silence. New calls wait
-// for the outcome of a check then, instead of each running into its own timeout.
-func (c *connection) isSilent() bool { return c.silentSince.Load() == c.lastMessage.Load() }
 
 // noteFailure draws conclusions about the connection from the error of a request.
 func (c *connection) noteFailure(err error) {

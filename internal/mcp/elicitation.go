@@ -2,8 +2,8 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"net/url"
 
 	sdk "github.com/mark3labs/mcp-go/mcp"
@@ -51,10 +51,6 @@ func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (
 		return encodeJSON(map[string]any{"action": Decline}), nil
 	}
 	q.Tool = calls[0].tool
-	var done <-chan struct{}
-	if q.URL != "" { // before the person is asked: the server may report the end before the person answers
-		done = c.urlElicitationDone(q.ID)
-	}
 	// The question lives as long as the calls; the server may also take it back, which
 	// ends ctx.
 	askCtx, end := c.pauseCalls(calls, maxPersonWait)
@@ -70,11 +66,10 @@ func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (
 			c.s.log.Warn("answer does not match the question of an mcp server", "error", err)
 			a.Action = Cancel
 		}
-	case a.Action == Accept:
-		c.awaitURLElicitation(q.ID, done, calls)
-	}
-	if q.URL != "" && a.Action != Accept { // nobody goes there
-		c.finishURLElicitation(q.ID)
+	case a.Action == Accept: // now the person goes to the address
+		for _, f := range calls {
+			f.extend(maxPersonWait)
+		}
 	}
 	result := map[string]any{"action": a.Action}
 	if a.Action == Accept && q.URL == "" {
@@ -110,10 +105,7 @@ func (c *connection) parseQuestion(o map[string]json.RawMessage) (Question, stri
 		return q, "this client knows the modes form and url"
 	}
 	if q.ID == "" {
-		c.mu.Lock()
-		c.questionCount++
-		q.ID = fmt.Sprintf("%s-%d-%d", c.s.c.Name, c.number, c.questionCount)
-		c.mu.Unlock()
+		q.ID = rand.Text()
 	}
 	return q, ""
 }
@@ -135,23 +127,6 @@ func (c *connection) completeAnswer(schema, content json.RawMessage) (json.RawMe
 		return content, nil
 	}
 	return c.s.o.Schemas.Check(schema, content)
-}
-
-// awaitURLElicitation pauses calls while a person is at an address that the server named, until
-// done is closed, because the server reports the end, or maxPersonWait has passed. It does not block.
-func (c *connection) awaitURLElicitation(id string, done <-chan struct{}, calls []*pendingCall) {
-	ctx, end := c.pauseCalls(calls, maxPersonWait)
-	started := c.runInBackground(func(context.Context) {
-		defer end()
-		defer c.finishURLElicitation(id)
-		select {
-		case <-done:
-		case <-ctx.Done():
-		}
-	})
-	if !started {
-		end()
-	}
 }
 
 // urlElicitationDone returns a channel that is closed when the server reports the end of

@@ -43,14 +43,19 @@ type Host struct {
 	// it keeps of a server, and a new server of that name must not read it meanwhile.
 	changing sync.Mutex
 
-	mu        sync.Mutex
-	servers   map[string]*server // changed with both locks held, so that one of them is enough to read it
-	leases    map[*lease]bool
-	toolNames nameRegistry
-	listed    listedKeys // what may be read again without a question
-	started   bool
-	ctx       context.Context // while Run runs, else nil
-	work      sync.WaitGroup  // goroutines started for ctx
+	mu      sync.Mutex
+	servers map[string]*server // changed with both locks held, so that one of them is enough to read it
+	leases  map[*lease]bool
+	started bool
+	ctx     context.Context // while Run runs, else nil
+	work    sync.WaitGroup  // goroutines started for ctx
+
+	// toolNames are the names under which models call the tools of servers, with the server that owns each. The first
+	// server to claim a name keeps it as long as its entry exists, so that no other server can take it over.
+	toolNames sync.Map
+	// listed are the URIs of resources and the names of prompts that servers have listed, by server and key: they may be
+	// read again without a question.
+	listed sync.Map
 }
 
 // lease keeps the servers running that existed when it began: all of them, or one.
@@ -243,7 +248,12 @@ func normalize(c Config) Config {
 // maxLease has passed; h.mu is held.
 func (h *Host) retire(s *server) {
 	s.retired.Store(true)
-	h.toolNames.release(s.c.Name)
+	h.toolNames.Range(func(name, owner any) bool {
+		if owner == s.c.Name {
+			h.toolNames.Delete(name)
+		}
+		return true
+	})
 	// Before Run no server has been started, and at its end all of them are ended.
 	if h.ctx == nil {
 		return

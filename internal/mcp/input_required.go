@@ -115,20 +115,19 @@ func (c *connection) askToOpenURLs(ctx context.Context, e *sdk.JSONRPCErrorDetai
 		}
 		// Registered before the person is asked: the server may report the end at once.
 		id := jsonString(o["elicitationId"])
-		done := c.urlElicitationDone(id)
+		all = append(all, c.urlElicitationDone(id))
+		defer c.finishURLElicitation(id)
 		result, refused := c.elicit(ctx, o)
 		if refused != nil || jsonString(jsonObject(result)["action"]) != Accept {
-			c.finishURLElicitation(id) // nobody goes there
 			return false
 		}
-		all = append(all, done)
 	}
-	for _, done := range all { // awaitURLElicitation closes each after maxPersonWait at the latest
+	for _, done := range all {
 		select {
 		case <-done:
 		case <-ctx.Done():
 			return false
 		}
 	}
-	return ctx.Err() == nil // where the caller leaves, each is closed, too
+	return true
 }

@@ -23,24 +23,22 @@ const (
 // pendingCall is a call that waits for its result. Its timeout is paused while a person
 // or a model of ours is asked something for it, and extended by progress.
 type pendingCall struct {
-	ctx       context.Context // ends with the call; its cause is the reason
-	cancel    context.CancelCauseFunc
-	conn      *connection
-	tool      string
-	token     string // by which the server names it in notes on its progress
-	caller    tool.Caller
-	timeout   time.Duration
-	startedAt time.Time
+	ctx     context.Context // ends with the call; its cause is the reason
+	cancel  context.CancelCauseFunc
+	conn    *connection
+	tool    string
+	token   string // by which the server names it in notes on its progress
+	caller  tool.Caller
+	timeout time.Duration
 
 	mu          sync.Mutex // guards the fields below; taken after connection.mu is released
 	timer       *time.Timer
-	deadline    time.Time     // when the time is up
-	maxDeadline time.Time     // progress does not carry beyond
-	paused      int           // pauses that have not ended
-	pausedAt    time.Time     // when it was paused
-	pausedFor   time.Duration // all pauses that have ended together
-	reportedAt  time.Time     // when the caller was last told of progress
-	requests    int           // what the server wanted of us meanwhile
+	deadline    time.Time // when the time is up
+	maxDeadline time.Time // progress does not carry beyond
+	paused      int       // pauses that have not ended
+	pausedAt    time.Time // when it was paused
+	reportedAt  time.Time // when the caller was last told of progress
+	requests    int       // what the server wanted of us meanwhile
 }
 
 // callTimeoutError says that a call has not been answered in time.
@@ -66,7 +64,6 @@ func (c *connection) beginCall(ctx context.Context, name string, timeout time.Du
 		tool:        name,
 		caller:      tool.CallerFrom(ctx),
 		timeout:     timeout,
-		startedAt:   now,
 		deadline:    now.Add(timeout),
 		maxDeadline: now.Add(max(timeout, min(progressFactor*timeout, maxProgressTime))),
 	}
@@ -103,12 +100,7 @@ func (f *pendingCall) expire() {
 	case now.Before(f.deadline):
 		f.timer.Reset(f.deadline.Sub(now))
 	default:
-		// Where progress has extended the call, the message names the time it really took.
-		after := f.timeout
-		if took := now.Sub(f.startedAt) - f.pausedFor; took > 2*f.timeout {
-			after = took.Round(time.Second)
-		}
-		f.cancel(callTimeoutError{after})
+		f.cancel(callTimeoutError{f.timeout})
 	}
 }
 
@@ -137,10 +129,16 @@ func (f *pendingCall) resume() {
 	// A pause of maxPersonWait must not use up the time that progress may add.
 	if f.paused--; f.paused == 0 {
 		waited := time.Since(f.pausedAt)
-		f.pausedFor += waited
 		f.deadline, f.maxDeadline = f.deadline.Add(waited), f.maxDeadline.Add(waited)
 		f.timer.Reset(time.Until(f.deadline))
 	}
+}
+
+// extend gives the call more time. A timer that fires earlier is set again by expire.
+func (f *pendingCall) extend(more time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deadline, f.maxDeadline = f.deadline.Add(more), f.maxDeadline.Add(more)
 }
 
 // allowRequest counts a request of the server during the call, and reports whether it is
@@ -250,26 +248,25 @@ func (f *pendingCall) hasCallerOf(o *pendingCall) bool {
 // call, and ends with the last of them, with the connection, or after limit.
 func (c *connection) pauseCalls(calls []*pendingCall, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(calls[0].ctx), limit)
-	stops := []func() bool{context.AfterFunc(c.ctx, cancel)}
-	var mu sync.Mutex // guards left
-	left := len(calls)
 	// One request of the server may belong to any of the calls, so it pauses them all, and
 	// lasts until the last of them ends.
 	for _, f := range calls {
 		f.pause()
-		stops = append(stops, context.AfterFunc(f.ctx, func() {
-			mu.Lock()
-			defer mu.Unlock()
-			if left--; left == 0 {
-				cancel()
-			}
-		}))
 	}
+	go func() {
+		defer cancel()
+		for _, f := range calls {
+			select {
+			case <-f.ctx.Done():
+			case <-c.ctx.Done():
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	return ctx, sync.OnceFunc(func() {
 		cancel()
-		for _, stop := range stops {
-			stop()
-		}
 		for _, f := range calls {
 			f.resume()
 		}

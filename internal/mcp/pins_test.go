@@ -119,11 +119,11 @@ func TestStoredPins(t *testing.T) {
 		if data == "" {
 			keep.kept = nil
 		}
-		if got := s.storedPins(); (got != nil) != want {
+		if got, _ := s.storedPins(); (got != nil) != want {
 			t.Errorf("%q: %+v", data, got)
 		}
 	}
-	if s := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}})).server("a")); s.storedPins() != nil {
+	if s := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}})).server("a")); must(s.storedPins()) != nil {
 		t.Error("without a store there are pins")
 	}
 	// Kept without any tool, as an older version may have done.

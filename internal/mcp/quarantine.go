@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"ravenbot/internal/text"
 	"ravenbot/internal/tool"
@@ -58,30 +57,29 @@ func (s *server) entryIdentity() string {
 
 // restorePins takes over the stored pins. If they exist but cannot be read, all tools
 // wait for Approve: which of them have changed is unknown.
-func (s *server) restorePins(data json.RawMessage, err error) {
-	var p pins
-	switch {
-	case err == nil && data == nil:
-		return
-	case err != nil || json.Unmarshal(data, &p) != nil:
+func (s *server) restorePins() {
+	p, err := s.storedPins()
+	if err != nil {
 		s.log.Error("failed to read the pinned tools of an mcp server; all wait for approval", "error", err)
-		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}, lost: true}
-	case p.Entry == s.entryIdentity():
-		if p.Tools == nil {
-			p.Tools = map[string]pin{}
-		}
-		s.pins = &p
+		p = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}, lost: true}
 	}
+	s.pins = p
 }
 
-// storedPins returns the pins that the store keeps of this entry; nil: it keeps none, or they cannot be read.
-func (s *server) storedPins() *pins {
+// storedPins returns the pins that the store keeps of this entry, or nil.
+func (s *server) storedPins() (*pins, error) {
 	data, err := s.loadSaved(kindPins)
 	var p pins
-	if err != nil || data == nil || json.Unmarshal(data, &p) != nil || p.Entry != s.entryIdentity() {
-		return nil
+	if err == nil && data != nil {
+		err = json.Unmarshal(data, &p)
 	}
-	return &p
+	if err != nil || p.Entry != s.entryIdentity() {
+		return nil, err
+	}
+	if p.Tools == nil {
+		p.Tools = map[string]pin{}
+	}
+	return &p, nil
 }
 
 // takeOver adds what another process has approved or seen first, and reports whether that changes anything.
@@ -112,7 +110,7 @@ func (s *server) takeOverPins() (pinned bool) {
 	// Under the lock, so that no older copy is taken over while a newer one is being saved here.
 	s.savingPins.Lock()
 	defer s.savingPins.Unlock()
-	stored := s.storedPins()
+	stored, _ := s.storedPins() // an error changes nothing here
 	if stored == nil {
 		return false
 	}
@@ -150,7 +148,7 @@ func (s *server) decideTools() (pinned bool) {
 		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}, Held: s.c.Hold}
 		pinned = s.c.Hold // a restart must not take the tools for known ones
 	}
-	s.decisions, s.tools, s.quarantined = make([]decidedTool, 0, len(s.inspected)), nil, map[string]bool{}
+	s.decisions, s.tools = make([]decidedTool, 0, len(s.inspected)), nil
 	for _, t := range s.inspected {
 		j := decidedTool{inspectedTool: t, state: ToolOffered}
 		if j.state, j.why = s.refuseTool(t); j.state == ToolOffered {
@@ -172,11 +170,8 @@ func (s *server) decideTools() (pinned bool) {
 			j.later = j.state == ToolOffered && known.Later
 		}
 		// What is refused or excluded is listed with its reason, for the operator.
-		switch j.state {
-		case ToolOffered:
+		if j.state == ToolOffered {
 			s.tools = append(s.tools, serverTool{s, t, j.later})
-		case ToolQuarantined:
-			s.quarantined[t.Name] = true
 		}
 		s.decisions = append(s.decisions, j)
 	}
@@ -200,39 +195,10 @@ func (s *server) refuseTool(t inspectedTool) (ToolState, string) {
 		return ToolOffered, ""
 	}
 	// Last, so that a tool which is not offered for another reason claims no name.
-	if owner := s.h.toolNames.claim(name, s.c.Name); owner != s.c.Name {
+	if owner, _ := s.h.toolNames.LoadOrStore(name, s.c.Name); owner != s.c.Name {
 		return ToolRefused, fmt.Sprintf("its name for models, %s, belongs to a tool of the MCP server %q", name, owner)
 	}
 	return ToolOffered, ""
-}
-
-// nameRegistry holds the names under which models call the tools of servers. The first
-// server to claim a name keeps it as long as its entry exists, so that no other server can
-// take it over. It is safe for concurrent use.
-type nameRegistry struct {
-	mu     sync.Mutex
-	owners map[string]string // server by name
-}
-
-// claim returns the server that owns a name: the one given if no other does.
-func (c *nameRegistry) claim(name, server string) (owner string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if there, ok := c.owners[name]; ok {
-		return there
-	}
-	if c.owners == nil {
-		c.owners = map[string]string{}
-	}
-	c.owners[name] = server
-	return server
-}
-
-// release frees all names of a server.
-func (c *nameRegistry) release(server string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	maps.DeleteFunc(c.owners, func(_, owner string) bool { return owner == server })
 }
 
 // setListing records what the server offers, decides which tools are offered, and saves the pins if that made any.
@@ -245,7 +211,7 @@ func (s *server) setListing(now listing) {
 	s.mu.Lock() // only now: inspecting thousands of tools takes a while
 	s.listing, s.inspected, s.instructionWarnings = now, inspected, warnings
 	pinned := s.decideTools()
-	waits := len(s.quarantined)
+	waits := s.countTools(isQuarantined)
 	s.mu.Unlock()
 	if waits > 0 {
 		s.log.Warn("tools of mcp server wait for approval", "tools", waits)
@@ -266,11 +232,17 @@ func (s *server) decideAgain() {
 	}
 }
 
-// isQuarantined reports whether a tool waits for Approve.
-func (s *server) isQuarantined(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.quarantined[name]
+// isQuarantined reports whether a tool cannot be called before Approve.
+func isQuarantined(j decidedTool) bool { return j.state == ToolQuarantined }
+
+// countTools returns how many tools meet a condition; s.mu is held.
+func (s *server) countTools(holds func(decidedTool) bool) (n int) {
+	for _, j := range s.decisions {
+		if holds(j) {
+			n++
+		}
+	}
+	return n
 }
 
 // savePins saves the pins as they are now.
@@ -279,7 +251,7 @@ func (s *server) savePins() {
 	// Approve; s.mu is not held while the store writes.
 	s.savingPins.Lock()
 	defer s.savingPins.Unlock()
-	stored := s.storedPins()
+	stored, _ := s.storedPins()
 	s.mu.Lock()
 	// What another process has approved meanwhile must stay so.
 	if stored != nil && s.pins.takeOver(*stored) {
@@ -369,12 +341,9 @@ func (h *Host) Approve(ctx context.Context, name, seen string) ([]Change, error)
 		p.Tools[j.Name] = pin{Hash: j.hash, Tool: j.toolSpec}
 	}
 	// Other processes may have pinned tools that this one has not seen.
-	if stored := s.storedPins(); stored != nil {
-		for name, one := range stored.Tools {
-			if _, known := p.Tools[name]; !known {
-				p.Tools[name] = one
-			}
-		}
+	if stored, _ := s.storedPins(); stored != nil {
+		maps.Copy(stored.Tools, p.Tools)
+		p.Tools = stored.Tools
 	}
 	// Saved before anything is offered: a restart must not quarantine again what models
 	// have already called.

@@ -92,37 +92,11 @@ func (t resourceTool) DecidedAs(args json.RawMessage) tool.Named {
 	var w resourceArgs
 	if json.Unmarshal(args, &w) == nil && w.Server != "" {
 		spec.Server = w.Server
-		listsOnly := w.URI == "" && w.Name == ""
-		spec.Native = len(w.Arguments) == 0 && (listsOnly || t.h.listed.has(w.Server, w.URI+w.Name))
+		key := w.URI + w.Name
+		_, isListed := t.h.listed.Load([2]string{w.Server, key})
+		spec.Native = len(w.Arguments) == 0 && (key == "" || isListed)
 	}
 	return tool.Named{Name: tool.SafeName(spec.Server, spec.Name), Tool: tool.Func{Described: spec, Do: t.Do}}
-}
-
-// listedKeys are the URIs of resources and the names of prompts that servers have listed. It is safe for concurrent
-// use.
-type listedKeys struct {
-	mu   sync.Mutex
-	keys map[[2]string]bool // by server and key
-}
-
-// maxListedKeys is how many keys are kept of all servers; with more of them the memory begins again.
-const maxListedKeys = 20_000
-
-// add notes that a server has listed a key.
-func (l *listedKeys) add(server, key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.keys == nil || len(l.keys) >= maxListedKeys {
-		l.keys = map[[2]string]bool{}
-	}
-	l.keys[[2]string{server, key}] = true
-}
-
-// has reports whether a server has listed a key to the letter.
-func (l *listedKeys) has(server, key string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.keys[[2]string{server, key}]
 }
 
 // resourceArgs are the arguments of the tools of ResourceTools.
@@ -287,8 +261,9 @@ func (c *connection) listLines(ctx context.Context, kind, key string) string {
 		for _, item := range jsonList(jsonObject(raw)[kind]) {
 			if line := itemLine(jsonObject(item), key); line != "" && len(lines) < maxListed {
 				lines = append(lines, line)
-				if key != "uriTemplate" { // a pattern is filled in by the model
-					c.s.h.listed.add(c.s.c.Name, jsonString(jsonObject(item)[key]))
+				// A pattern is filled in by the model, and a longer key is not shown as a whole.
+				if id := jsonString(jsonObject(item)[key]); key != "uriTemplate" && len(id) <= maxListedLine {
+					c.s.h.listed.Store([2]string{c.s.c.Name, id}, true)
 				}
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -32,7 +31,6 @@ type rpcConn struct {
 	// onRequest takes requests of the server, whose answers are sent by reply; it must not block. nil: they are not
 	// answered.
 	onRequest func(r transport.JSONRPCRequest, reply func(context.Context, []byte) error)
-	onMessage func() // called for every message before it is handled; it must not block
 
 	ctx  context.Context // ends when the connection is lost; its cause is the reason
 	done <-chan struct{} // of ctx
@@ -50,7 +48,6 @@ func newRPCConn(onInvalid func([]byte)) *rpcConn {
 	ctx, fail := context.WithCancelCause(context.Background())
 	return &rpcConn{
 		onInvalid: onInvalid,
-		onMessage: func() {},
 		ctx:       ctx,
 		done:      ctx.Done(),
 		fail:      fail,
@@ -165,7 +162,6 @@ func (d *rpcConn) receiveOne(message []byte) {
 		d.onInvalid(message)
 		return
 	}
-	d.onMessage()
 	switch {
 	case method != "" && id.IsNil():
 		d.handleNotification(message)
@@ -223,34 +219,25 @@ func (d *rpcConn) deliverResponse(id sdk.RequestId, o map[string]json.RawMessage
 type lineReader struct {
 	r   *bufio.Reader
 	max int
-	buf []byte // of a line that is longer than the buffer of r
 }
 
 var errTooLong = errors.New("a message was larger than is accepted")
 
 // next returns the next line without its line break; it is valid until the next call. Of
 // a longer line it returns the beginning and errTooLong.
-func (f *lineReader) next() ([]byte, error) {
-	f.buf = f.buf[:0]
-	if cap(f.buf) > 1<<20 { // one huge message must not hold its memory as long as the connection lasts
-		f.buf = nil
-	}
+func (f *lineReader) next() (line []byte, err error) {
 	for {
-		part, err := f.r.ReadSlice('\n')
+		part, isCut, err := f.r.ReadLine()
 		switch {
-		case len(f.buf)+len(part) > f.max+1:
-			return append(f.buf, part...)[:f.max], errTooLong
-		case errors.Is(err, bufio.ErrBufferFull):
-			f.buf = append(f.buf, part...)
-			continue
-		case len(f.buf) > 0:
-			f.buf = append(f.buf, part...)
-			part = f.buf
-		}
-		// A last line may lack its line break; of a line that an error cut off nothing counts.
-		if err != nil && (len(part) == 0 || !errors.Is(err, io.EOF)) {
+		case err != nil:
 			return nil, err
+		case len(line)+len(part) > f.max:
+			return append(line, part...)[:f.max], errTooLong
+		case line == nil && !isCut:
+			return part, nil
 		}
-		return bytes.TrimRight(part, "\r\n"), nil
+		if line = append(line, part...); !isCut {
+			return line, nil
+		}
 	}
 }

@@ -34,7 +34,7 @@ func (s *server) restoreSaved() {
 			return
 		}
 		// The pins come before the tools, which are compared with them.
-		s.restorePins(s.loadSaved(kindPins))
+		s.restorePins()
 		s.restored = s.restoreListing(s.loadSaved(kindTools))
 	})
 }

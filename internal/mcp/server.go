@@ -31,8 +31,7 @@ const (
 	// healthTimeout is the same for the regular check.
 	healthTimeout = 10 * time.Second
 	// maxMissedChecks is how many regular checks in a row may fail while calls are
-	// running: a server that handles one request at a time answers none meanwhile. A
-	// server that let a whole call timeout pass in silence does not get this grace.
+	// running: a server that handles one request at a time answers none meanwhile.
 	maxMissedChecks = 3
 )
 
@@ -77,14 +76,11 @@ type server struct {
 	instructionWarnings []string        // what is suspicious in its instructions
 	pins                *pins           // nil: none of its tools was ever seen
 	decisions           []decidedTool   // one for each of inspected
-	quarantined         map[string]bool // tools that wait for Approve
 	tools               []tool.Tool     // those that are offered
 	changed             chan struct{}   // closed at the next change of state
 	users               userConnections
 
 	savingPins sync.Mutex // held while pins are saved
-
-	attempts int64 // connections that were tried; used only by run
 
 	learned     learned // used only by run
 	restoreOnce sync.Once
@@ -292,15 +288,10 @@ func (s *server) watch(ctx context.Context, conn *connection) error {
 		case <-gap:
 			relist, gap = conn.relistWanted, nil
 		case <-suspect:
-			// No answer is proof of death only where no call keeps the server busy, or
-			// where it was silent for the whole time of a call.
-			err := s.refresh(ctx, conn, probeTimeout)
-			if err != nil && (!conn.hasCalls() || conn.isSilent()) {
+			// No answer is proof of death only where no call keeps the server busy.
+			if err := s.refresh(ctx, conn, probeTimeout); err != nil && !conn.hasCalls() {
 				return err
 			}
-			s.mu.Lock()
-			s.wakeWaiters() // awaitConnection waits for the outcome of this check
-			s.mu.Unlock()
 			suspect, calm = nil, time.After(minRelistInterval)
 		case <-calm:
 			suspect, calm = conn.checkWanted, nil
@@ -424,7 +415,7 @@ func (s *server) dropTools() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listing, s.inspected, s.instructionWarnings = listing{}, nil, nil
-	s.decisions, s.tools, s.quarantined = nil, nil, nil
+	s.decisions, s.tools = nil, nil
 }
 
 // offeredTools returns the tools that may be called now. A server keeps its tools after

@@ -228,7 +228,6 @@ func TestAddressesToVisitFirst(t *testing.T) {
 	if q := <-asked; q.ID != "v1" || q.URL != "https://sign.in/x" || q.Schema != nil {
 		t.Errorf("question %+v", q)
 	}
-	untilFlying(t, h, "a", 1)
 	wantText(t, callAs(t, "ann", find1(t, h, "a", "notify"),
 		`{"method":"notifications/elicitation/complete","params":{"elicitationId":"v1"}}`), "notified")
 	wg.Wait()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	sdk "github.com/mark3labs/mcp-go/mcp"
 )
 
 // eventsAt returns a transport for server-sent events at an address that is not asked.
@@ -88,7 +89,7 @@ func TestHandleEvent_TakesTheFirstEndpoint(t *testing.T) {
 func TestHandleEvent_OtherEventsAreNoMessages(t *testing.T) {
 	s := eventsAt(t, "https://own.example/sse")
 	count := 0
-	s.onMessage = func() { count++ }
+	s.SetNotificationHandler(func(sdk.JSONRPCNotification) { count++ })
 	for _, name := range []string{"message", "", "heartbeat"} {
 		if err := s.handleEvent(name, []byte(`{"jsonrpc":"2.0","method":"x"}`)); err != nil {
 			t.Error(err)

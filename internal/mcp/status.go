@@ -87,7 +87,7 @@ func (s *server) status() Status {
 		Error:       s.problem,
 		Tools:       []ToolInfo{},
 		Source:      s.source,
-		Pending:     s.countPending(),
+		Pending:     s.countTools(decidedTool.isPending),
 		Warnings:    s.warnings(),
 		ConsentURL:  s.consentURL(),
 		Description: s.c.Description,
@@ -111,21 +111,11 @@ func (s *server) status() Status {
 	return st
 }
 
-// countPending returns how many tools wait for Approve; s.mu is held.
-func (s *server) countPending() (n int) {
-	for _, j := range s.decisions {
-		if j.isPending() {
-			n++
-		}
-	}
-	return n
-}
-
 // publicState returns the state as Status shows it; s.mu is held.
 func (s *server) publicState() State {
 	switch s.state {
 	case Connected, NoToolsFound, Uninitialized:
-		if len(s.quarantined) > 0 {
+		if s.countTools(isQuarantined) > 0 {
 			return Quarantined
 		}
 	}

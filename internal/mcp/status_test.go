@@ -40,11 +40,11 @@ func TestPublicState(t *testing.T) {
 		Connected: Quarantined, NoToolsFound: Quarantined, Uninitialized: Quarantined, Connecting: Connecting, Failed: Failed,
 		Stopped: Stopped, Disabled: Disabled,
 	} {
-		s.state, s.quarantined = state, map[string]bool{"x": true}
+		s.state, s.decisions = state, []decidedTool{{state: ToolQuarantined}}
 		if got := s.publicState(); got != want {
 			t.Errorf("%s with tools that wait is shown as %s", state, got)
 		}
-		if s.quarantined = nil; s.publicState() != state {
+		if s.decisions = nil; s.publicState() != state {
 			t.Errorf("%s is shown as %s", state, s.publicState())
 		}
 	}

@@ -342,30 +342,6 @@ func TestACallThatIsNeverAnswered(t *testing.T) {
 	reconnected(t, h, "a", before)
 }
 
-// Calls that never cease do not keep a server alive that hangs, and none but the first
-// is lost to it: they wait until it has shown whether it lives.
-func TestAHungServerComesBackUnderSteadyCalls(t *testing.T) {
-	waitBesideOthers(t)
-	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, reconnectWait: soon})
-	settled(t, h, "a")
-	echo := find1(t, h, "a", "echo")
-	// What it answers late would count as a sign of life.
-	lines(t, h, "a", "stderr: level info")
-	wantText(t, call(t, echo, `{}`), `{}`)
-	if _, err := connectionOf(h, "a").call(t.Context(), "hang", json.RawMessage(`{}`),
-		100*time.Millisecond); !errors.As(err, new(callTimeoutError)) {
-		t.Fatalf("error %v, want that of a call that is not answered in time", err)
-	}
-	var wg sync.WaitGroup
-	for i := range 4 {
-		wg.Go(func() {
-			<-time.After(time.Duration(i) * probeTimeout / 4)
-			wantText(t, call(t, echo, `{}`), `{}`)
-		})
-	}
-	wg.Wait()
-}
-
 // A server that does not read its input holds up nobody beyond their deadline,
 // not even when neither the pipe nor our queue has room.
 func TestAServerThatDoesNotRead(t *testing.T) {

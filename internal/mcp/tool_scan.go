@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -94,47 +93,24 @@ func findSuspicions(at, said string) []string {
 	return list
 }
 
-// orderPatterns are phrases by which published attacks give orders to the model behind the
-// user's back. The list is short on purpose: a match only warns, and an honest description
-// should pass. The phrases are matched against text without hidden characters and with
-// single spaces, and only if it contains one of their words: every start scans all tools,
-// and the words are much cheaper to find.
-var orderPatterns = []struct {
-	words  []string
-	phrase func() *regexp.Regexp
-}{
-	{[]string{"ignore", "disregard", "forget", "override"},
-		text.Pattern(`(?i)\b(ignore|disregard|forget|override) (all |any |the |your |of |these )*` +
-			`(previous|prior|above|earlier|preceding|system|other) (instruction|prompt|rule|message|direction)`)},
-	{[]string{"<"},
-		text.Pattern(`(?i)</? ?(important|system|instructions?|secret|admin) ?>`)},
-	{[]string{"do not", "don't", "never", "without"},
-		text.Pattern(`(?i)\b(do not|don't|never|without) ` +
-			`(tell|mention|inform|notify|reveal|alert|telling|mentioning|informing|notifying)\b` +
-			`[^.]{0,60}\b(user|human|operator|owner|anyone)\b`)},
-	{[]string{".ssh", "id_rsa", "id_ed25519", ".aws/", "/etc/", "mcp.json", ".gnupg"},
-		text.Pattern(`(?i)\.ssh/|~/\.ssh\b|\bid_(rsa|ed25519)\b|\.aws/credentials|/etc/(passwd|shadow)\b|\.cursor/mcp\.json|\.gnupg\b`)},
-	{[]string{"credentials", "api key", "password", "private key", "chat history", "system prompt",
-		"environment variables"},
-		text.Pattern(`(?i)\b(send|forward|upload|post|leak|exfiltrate|copy)\b[^.]{0,60}\b` +
-			`(credentials|api keys?|passwords?|private keys?|chat history|system prompt|environment variables)\b`)},
-	{[]string{"system prompt", "system instruction", "you are now"},
-		text.Pattern(`(?i)\b(new|updated|real) system (prompt|instructions?)\b|\byou are now (in|a|an|the)\b`)},
-}
+// orderPhrases are phrases by which published attacks give orders to the model behind the user's back. The list is short
+// on purpose: a match only warns, and an honest description should pass. They are matched against text without hidden
+// characters and with single spaces.
+var orderPhrases = text.Pattern(`(?i)` + strings.Join([]string{
+	`\b(ignore|disregard|forget|override) (all |any |the |your |of |these )*` +
+		`(previous|prior|above|earlier|preceding|system|other) (instruction|prompt|rule|message|direction)`,
+	`</? ?(important|system|instructions?|secret|admin) ?>`,
+	`\b(do not|don't|never|without) (tell|mention|inform|notify|reveal|alert|telling|mentioning|informing|notifying)\b` +
+		`[^.]{0,60}\b(user|human|operator|owner|anyone)\b`,
+	`\.ssh/|~/\.ssh\b|\bid_(rsa|ed25519)\b|\.aws/credentials|/etc/(passwd|shadow)\b|\.cursor/mcp\.json|\.gnupg\b`,
+	`\b(send|forward|upload|post|leak|exfiltrate|copy)\b[^.]{0,60}\b` +
+		`(credentials|api keys?|passwords?|private keys?|chat history|system prompt|environment variables)\b`,
+	`\b(new|updated|real) system (prompt|instructions?)\b|\byou are now (in|a|an|the)\b`,
+}, "|"))
 
 // findOrder returns the first phrase of a text that reads like an order to the model, or "".
 func findOrder(said string) string {
-	said = strings.Join(strings.Fields(removeHidden(said)), " ")
-	lower := strings.ToLower(said)
-	for _, order := range orderPatterns {
-		if !slices.ContainsFunc(order.words, func(w string) bool { return strings.Contains(lower, w) }) {
-			continue
-		}
-		if found := order.phrase().FindString(said); found != "" {
-			return found
-		}
-	}
-	return ""
+	return orderPhrases().FindString(strings.Join(strings.Fields(removeHidden(said)), " "))
 }
 
 // terminalSequence matches the escape sequences by which text controls a terminal (ECMA-48:

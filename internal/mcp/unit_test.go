@@ -199,12 +199,6 @@ func TestFrames(t *testing.T) {
 	if got, err := f.next(); !errors.Is(err, errTooLong) || len(got) != limit {
 		t.Errorf("a line that is too long: %d bytes, %v", len(got), err)
 	}
-	broken := errors.New("broken")
-	f = lineReader{r: bufio.NewReader(io.MultiReader(strings.NewReader("half a li"),
-		iotest.ErrReader(broken))), max: limit}
-	if got, err := f.next(); !errors.Is(err, broken) {
-		t.Errorf("a line that breaks off: %q, %v", got, err)
-	}
 }
 
 func TestGuardKeepsHeadersFromOtherOrigins(t *testing.T) {

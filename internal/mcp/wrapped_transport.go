@@ -133,9 +133,6 @@ func (t *wrappedTransport) sendOnce(
 ) (*transport.JSONRPCResponse, error) {
 	response, err := t.Interface.SendRequest(ctx, r)
 	_, isHTTP := t.Interface.(*transport.StreamableHTTP)
-	if err == nil && isHTTP {
-		t.conn.noteMessage() // a response over the library's transport passes no reader of ours that would note it
-	}
 	if err == nil && !isAnswerTo(r.ID, response) {
 		return nil, errOtherAnswer
 	}
