@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"io"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -87,47 +86,34 @@ func (m *Model) Origin() string {
 	return m.ID() + "@" + client.Place(m.o.BaseURL)
 }
 
-// Generate streams one answer. An answer without a stop reason is an error: its end is missing.
+// Generate streams one answer. An answer without a stop reason is an error: its end is missing. If the endpoint refuses
+// marks for the cache, or calls of other models that no thinking led to, Generate sends the request again without them.
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		answer, names, err := m.ask(ctx, r)
-		if err != nil {
-			yield(llm.Chunk{}, err)
-			return
-		}
-		defer answer.Close()
-		a := answerReader{client: m.client, names: names, blocks: map[client.Count]*block{}}
-		progress, isWanted := m.client.Read(ctx, answer, yield, a.readEvent)
+		q, isMarked := r, false
+		a := answerReader{client: m.client, blocks: map[client.Count]*block{}}
+		progress, isWanted := m.client.Stream(ctx, "/v1/messages", client.Request{
+			Encode: func() (body []byte, err error) {
+				isMarked = !m.refusesMarks.Load()
+				body, a.names, err = m.encodeRequest(q, isMarked)
+				return body, err
+			},
+			Learn: func(refusal *llm.Error) bool {
+				switch hasCalls := len(calledTools(q.Messages)) > 0; {
+				case isMarked && client.Names(refusal, "cache_control"):
+					m.refusesMarks.Store(true)
+				// With thinking switched on: "Expected `thinking` or `redacted_thinking`, but found `tool_use`."
+				case hasCalls && strings.Contains(refusal.Words(), "xpected `thinking`"):
+					q = q.WithoutTools()
+					q.Tools = r.Tools
+				default:
+					return false
+				}
+				return true
+			},
+		}, yield, a.readEvent)
 		if isWanted && progress == client.Begun { // the connection ended cleanly in the middle of an answer
 			yield(llm.Chunk{}, m.client.Error(ctx, client.ErrNoEnd))
 		}
 	}
-}
-
-// ask sends a request and returns the body of the answer, which the caller closes. If the endpoint refuses marks for the
-// cache, or calls of other models that no thinking led to, ask sends the request again without them.
-func (m *Model) ask(ctx context.Context, r llm.Request) (answer io.ReadCloser, names toolschema.Names, err error) {
-	isMarked := false
-	answer, err = m.client.Post(ctx, "/v1/messages", client.Request{
-		Encode: func() (body []byte, err error) {
-			isMarked = !m.refusesMarks.Load()
-			body, names, err = m.encodeRequest(r, isMarked)
-			return body, err
-		},
-		Learn: func(refusal *llm.Error) bool {
-			switch hasCalls := len(calledTools(r.Messages)) > 0; {
-			case isMarked && client.Names(refusal, "cache_control"):
-				m.refusesMarks.Store(true)
-			// With thinking switched on: "Expected `thinking` or `redacted_thinking`, but found `tool_use`."
-			case hasCalls && strings.Contains(refusal.Words(), "xpected `thinking`"):
-				tools := r.Tools
-				r = r.WithoutTools()
-				r.Tools = tools
-			default:
-				return false
-			}
-			return true
-		},
-	})
-	return answer, names, err
 }

@@ -7,14 +7,12 @@ package client
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -124,15 +122,22 @@ const (
 	Over              // nothing follows
 )
 
-// Read passes on an answer. The function read converts one event; a chunk beside an error holds the usage of an answer
-// that is charged all the same. Read returns how much has come; false: the caller left, or was given an error. Once an
-// answer is complete, it does not matter what becomes of the connection.
-func (c *Client) Read(
+// Stream sends a request as Post does, and passes on the answer. The function read converts one event; a chunk beside an
+// error holds the usage of an answer that is charged all the same. Stream returns how much has come; false: the caller
+// left, or was given an error. Once an answer is complete, it does not matter what becomes of the connection.
+func (c *Client) Stream(
 	ctx context.Context,
-	body io.ReadCloser,
+	path string,
+	r Request,
 	yield func(llm.Chunk, error) bool,
 	read func(data []byte) (llm.Chunk, Progress, error),
 ) (Progress, bool) {
+	body, err := c.Post(ctx, path, r)
+	if err != nil {
+		yield(llm.Chunk{}, err)
+		return Begun, false
+	}
+	defer body.Close()
 	progress := Begun
 	for data, err := range Events(body) {
 		before := progress
@@ -214,88 +219,77 @@ func (c *Client) adapt(body []byte) ([]byte, error) {
 	if len(refused) == 0 && len(c.o.Body) == 0 {
 		return body, nil
 	}
-	object, err := mergeObjects(body, cmp.Or(string(c.o.Body), "{}"))
+	object, err := decodeObject(body)
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range refused {
-		value, err := removeField(object, f.Path)
+	if len(c.o.Body) > 0 {
+		more, err := decodeObject(c.o.Body)
 		if err != nil {
 			return nil, err
 		}
-		if value != nil && f.Instead != "" {
+		mergeObjects(object, more)
+	}
+	for _, f := range refused {
+		if value := removeField(object, f.Path); value != nil && f.Instead != "" {
 			object[f.Instead] = value
 		}
 	}
 	return json.Marshal(object)
 }
 
-// mergeObjects returns the fields of two JSON objects. Objects in both are merged; otherwise the second object wins.
-func mergeObjects[T, U ~string | ~[]byte](object T, with U) (map[string]json.RawMessage, error) {
-	var out, more map[string]json.RawMessage
-	if err := errors.Join(json.Unmarshal([]byte(object), &out), json.Unmarshal([]byte(with), &more)); err != nil {
+// decodeObject decodes a JSON object without rounding its numbers.
+func decodeObject(raw []byte) (object map[string]any, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&object); err != nil {
 		return nil, fmt.Errorf("merge the fields of a request: %w", err)
 	}
-	for k, v := range more {
-		if isObject(v) && isObject(out[k]) {
-			inner, err := mergeObjects(out[k], v)
-			if err != nil {
-				return nil, err
-			}
-			if v, err = json.Marshal(inner); err != nil {
-				return nil, err
-			}
-		}
-		out[k] = v
-	}
-	return out, nil
+	return object, nil
 }
 
-// isObject reports whether JSON is an object.
-func isObject(raw json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) }
+// mergeObjects adds fields to an object. Objects in both are merged; otherwise the new value wins.
+func mergeObjects(object, more map[string]any) {
+	for name, v := range more {
+		have, isObject := object[name].(map[string]any)
+		if inner, ok := v.(map[string]any); ok && isObject {
+			mergeObjects(have, inner)
+		} else {
+			object[name] = v
+		}
+	}
+}
 
 // removeField removes a field by its path and returns its value. It returns nil if there is no such field.
-func removeField(object map[string]json.RawMessage, path string) (json.RawMessage, error) {
+func removeField(object map[string]any, path string) any {
 	name, rest, isDeep := strings.Cut(path, ".")
 	value := object[name]
-	if value == nil || !isDeep {
-		delete(object, name)
-		return value, nil
+	if isDeep {
+		inner, _ := value.(map[string]any)
+		return removeField(inner, rest)
 	}
-	var inner map[string]json.RawMessage
-	if err := json.Unmarshal(value, &inner); err != nil {
-		return nil, err
-	}
-	value, err := removeField(inner, rest)
-	if err == nil {
-		object[name], err = json.Marshal(inner)
-	}
-	return value, err
+	delete(object, name)
+	return value
 }
 
 // dropRefused remembers the optional field that an error names as its cause. It returns false if the error names no
 // field of the request; asking again would not help then.
 func (c *Client) dropRefused(fault *llm.Error, sent []byte) bool {
-	var object map[string]json.RawMessage
-	if json.Unmarshal(sent, &object) != nil {
+	object, _ := decodeObject(sent) // it was encoded here
+	isCause := func(f Field) bool { return Names(fault, f.Path) && removeField(object, f.Path) != nil }
+	i := slices.IndexFunc(c.o.Optional, isCause)
+	if i < 0 {
 		return false
 	}
+	f := c.o.Optional[i]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, f := range c.o.Optional {
-		value, err := removeField(maps.Clone(object), f.Path)
-		if err != nil || value == nil || !Names(fault, f.Path) {
-			continue
-		}
-		if slices.Contains(c.refused, f) { // another request has found out since this one was sent
-			return true
-		}
+	if !slices.Contains(c.refused, f) { // or another request has found out since this one was sent
 		c.refused = append(c.refused, f)
 		c.o.Log.Warn("model endpoint refuses an optional field of requests; leaving it out",
 			"model", c.o.Provider, "field", f.Path, "error", fault)
-		return true
 	}
-	return false
+	return true
 }
 
 // Names reports whether an error names a field, by the last word of its path, as the cause: in quotation marks, as a

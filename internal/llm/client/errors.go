@@ -14,6 +14,7 @@ import (
 
 	"ravenbot/internal/egress"
 	"ravenbot/internal/llm"
+	"ravenbot/internal/text"
 )
 
 // readFault reads the error of an answer with another status than 200.
@@ -60,7 +61,7 @@ func (c *Client) classify(status int, raw []byte) *llm.Error {
 		said = strings.TrimSpace(string(raw[:min(len(raw), 300)]))
 	}
 	words := describe(said)
-	out := &llm.Error{Kind: llm.Unavailable, Provider: c.o.Provider, RetryAfter: findRetryDelay(said),
+	out := &llm.Error{Kind: llm.Unavailable, Provider: c.o.Provider, RetryAfter: findRetryDelay(raw),
 		Err: fmt.Errorf("status %d: %s", status, cmp.Or(words, http.StatusText(status)))}
 	lower := strings.ToLower(words)
 	says := func(list []string) bool {
@@ -71,12 +72,12 @@ func (c *Client) classify(status int, raw []byte) *llm.Error {
 		out.Kind, out.Reason = llm.Blocked, "its safety filter objects"
 	case says(badCallWords):
 		out.Kind, out.Reason = llm.BadCall, "the model wrote a tool call that cannot be read"
-	case status != http.StatusTooManyRequests && isContextTooLong(lower):
+	case status != http.StatusTooManyRequests && says(tooLongWords):
 		out.Kind = llm.ContextTooLong
 	// OpenRouter (https://openrouter.ai/docs/api/reference/errors-and-debugging, seen 2026-11).
-	case status == http.StatusForbidden && (len(findAll(said, "reasons")) > 0 || strings.Contains(lower, "flagged")):
+	case status == http.StatusForbidden && (bytes.Contains(raw, []byte(`"reasons"`)) || strings.Contains(lower, "flagged")):
 		out.Kind, out.Reason = llm.Blocked, "its moderation has flagged the question"
-	case status == http.StatusPaymentRequired, says(exhaustedWords), isDailyQuota(said):
+	case status == http.StatusPaymentRequired, says(exhaustedWords), dailyQuota().Match(raw):
 		out.Kind = llm.Exhausted
 	case status == http.StatusTooManyRequests, says([]string{"rate_limit_error"}):
 		out.Kind = llm.RateLimited
@@ -121,11 +122,6 @@ var (
 		"greater than the context length",
 	}
 )
-
-// isContextTooLong reports whether the text of an error says that a request has too many tokens.
-func isContextTooLong(text string) bool {
-	return slices.ContainsFunc(tooLongWords, func(words string) bool { return strings.Contains(text, words) })
-}
 
 // maxDescribed bounds what is kept of an error, which may quote the whole request.
 const maxDescribed = 4 << 10
@@ -176,39 +172,19 @@ func collectWords(v any, words *[]string, depth int) {
 	}
 }
 
-// findAll returns the values under a key at any depth.
-func findAll(v any, key string) (found []any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for k, inner := range v {
-			if k == key {
-				found = append(found, inner)
-			}
-			found = append(found, findAll(inner, key)...)
-		}
-	case []any:
-		for _, inner := range v {
-			found = append(found, findAll(inner, key)...)
-		}
-	}
-	return found
-}
+// dailyQuota matches a google.rpc.QuotaFailure that names a daily quota. The status is the one of a rate limit, but waiting
+// does not help before the next day.
+var dailyQuota = text.Pattern(`"quotaId":\s*"[^"]*PerDay`)
 
-// findRetryDelay returns the pause that google.rpc.RetryInfo asks for: "retryDelay": "20.5s".
-func findRetryDelay(said any) time.Duration {
-	for _, v := range findAll(said, "retryDelay") {
-		if after, err := time.ParseDuration(fmt.Sprint(v)); err == nil {
-			return after
-		}
-	}
-	return 0
-}
+// retryDelay matches google.rpc.RetryInfo: "retryDelay": "20.5s".
+var retryDelay = text.Pattern(`"retryDelay":\s*"([^"]+)"`)
 
-// isDailyQuota reports whether google.rpc.QuotaFailure names a daily quota. The status is the one of a rate limit, but
-// waiting does not help before the next day.
-func isDailyQuota(said any) bool {
-	isDaily := func(v any) bool { return strings.Contains(fmt.Sprint(v), "PerDay") }
-	return slices.ContainsFunc(findAll(said, "quotaId"), isDaily)
+// findRetryDelay returns the pause that an error asks for.
+func findRetryDelay(raw []byte) (pause time.Duration) {
+	if found := retryDelay().FindSubmatch(raw); found != nil {
+		pause, _ = time.ParseDuration(string(found[1]))
+	}
+	return pause
 }
 
 // ErrNoEnd is the error of a body that ends without an error, but also without a finish reason.

@@ -117,20 +117,15 @@ func (m *Model) Hears(mediaType string) bool {
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		body, names, err := m.encodeRequest(r)
-		answer, err := m.client.Post(ctx, m.path("streamGenerateContent")+"?alt=sse", client.Body(body, err))
-		if err != nil {
-			yield(llm.Chunk{}, err)
-			return
-		}
-		defer answer.Close()
 		progress := client.Begun
-		m.client.Read(ctx, answer, yield, func(data []byte) (llm.Chunk, client.Progress, error) {
-			c, err := m.readPiece(data, names)
-			if c.Finish != "" {
-				progress = client.Complete
-			}
-			return c, progress, err
-		})
+		m.client.Stream(ctx, m.path("streamGenerateContent")+"?alt=sse", client.Body(body, err), yield,
+			func(data []byte) (llm.Chunk, client.Progress, error) {
+				c, err := m.readPiece(data, names)
+				if c.Finish != "" {
+					progress = client.Complete
+				}
+				return c, progress, err
+			})
 	}
 }
 

@@ -1,10 +1,8 @@
 package openai
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 
@@ -53,12 +51,10 @@ type toolCall struct {
 // arguments returns the text of a call's arguments; some endpoints send the object itself.
 func arguments(raw json.RawMessage) string {
 	var s string
-	switch {
-	case json.Unmarshal(raw, &s) == nil: // of null as well
-		return s
-	default:
+	if json.Unmarshal(raw, &s) != nil {
 		return string(raw)
 	}
+	return s // empty for null
 }
 
 // answerReader collects an answer while it arrives.
@@ -69,41 +65,30 @@ type answerReader struct {
 	callIndex map[int]int // index in the stream → index in calls
 	added     additions
 	hasText   bool
+	isWhole   bool // nothing is missing, even if there is no finish reason
 	finish    llm.Finish
 }
 
-// read passes on an answer, which comes as events or as one JSON object.
-func (a *answerReader) read(ctx context.Context, body io.ReadCloser, yield func(llm.Chunk, error) bool) {
-	a.callIndex, a.added = map[int]int{}, additions{}
-	isWhole := false
-	_, isWanted := a.model.client.Read(ctx, body, yield, func(data []byte) (llm.Chunk, client.Progress, error) {
-		if string(data) == client.Done {
-			isWhole = true
-			return llm.Chunk{}, client.Over, nil
-		}
-		var c completion
-		err := json.Unmarshal(data, &c)
-		if err == nil {
-			err = a.model.client.StreamError(c.Error)
-		}
-		if err != nil {
-			return llm.Chunk{}, client.Begun, err
-		}
-		isWhole = isWhole || len(c.Choices) > 0 && c.Choices[0].Message.Ok
-		out, err := a.handle(c)
-		if a.finish == "" {
-			return out, client.Begun, err
-		}
-		return out, client.Complete, err
-	})
-	if !isWanted {
-		return
+// readEvent reads a piece of an answer, which comes as events or as one JSON object.
+func (a *answerReader) readEvent(data []byte) (llm.Chunk, client.Progress, error) {
+	if string(data) == client.Done {
+		a.isWhole = true
+		return llm.Chunk{}, client.Over, nil
 	}
-	// Some endpoints do not say why an answer has ended.
-	if isWhole && a.finish == "" && (a.hasText || len(a.calls) > 0) {
-		a.finish = llm.FinishStop
+	var c completion
+	err := json.Unmarshal(data, &c)
+	if err == nil {
+		err = a.model.client.StreamError(c.Error)
 	}
-	a.end(yield)
+	if err != nil {
+		return llm.Chunk{}, client.Begun, err
+	}
+	a.isWhole = a.isWhole || len(c.Choices) > 0 && c.Choices[0].Message.Ok
+	out, err := a.handle(c)
+	if a.finish == "" {
+		return out, client.Begun, err
+	}
+	return out, client.Complete, err
 }
 
 // handle returns the text of a piece, and keeps calls and additions until they are complete.
@@ -226,6 +211,10 @@ func isObject(args string) bool {
 
 // end sends the last chunk, with the calls, or the error of an answer that did not end.
 func (a *answerReader) end(yield func(llm.Chunk, error) bool) {
+	// Some endpoints do not say why an answer has ended.
+	if a.isWhole && a.finish == "" && (a.hasText || len(a.calls) > 0) {
+		a.finish = llm.FinishStop
+	}
 	// A body can end cleanly in the middle of an answer. Its last call may then lack arguments and must not be run.
 	if a.finish == "" {
 		yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: client.ErrNoEnd})

@@ -96,13 +96,13 @@ func (m *Model) Origin() string { return m.ID() + "@" + client.Place(m.o.BaseURL
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		var known habits
-		var names toolschema.Names
-		answer, err := m.client.Post(ctx, "/chat/completions", client.Request{
+		a := answerReader{model: m, callIndex: map[int]int{}, added: additions{}}
+		_, isWanted := m.client.Stream(ctx, "/chat/completions", client.Request{
 			Encode: func() (body []byte, err error) {
 				m.mu.Lock()
 				known = m.habits
 				m.mu.Unlock()
-				body, names, err = m.encodeRequest(r, known)
+				body, a.names, err = m.encodeRequest(r, known)
 				return body, err
 			},
 			Learn: func(refusal *llm.Error) bool {
@@ -114,14 +114,10 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 				}
 				return ok
 			},
-		})
-		if err != nil {
-			yield(llm.Chunk{}, err)
-			return
+		}, yield, a.readEvent)
+		if isWanted {
+			a.end(yield)
 		}
-		defer answer.Close()
-		a := answerReader{model: m, names: names}
-		a.read(ctx, answer, yield)
 	}
 }
 
