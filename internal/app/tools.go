@@ -58,7 +58,7 @@ func (a *App) buildTools(_ context.Context, p *parts) error {
 	c := a.o.Config
 	host, err := mcp.NewHost(mcp.Options{
 		Servers:    mcp.ConfiguredServers(c),
-		Store:      mcp.StoredBlobs{Blobs: a.store},
+		Store:      a.store,
 		StartAfter: a.serversGo,
 		IsReserved: tool.ReservedNames(pack, fixedNames()),
 		Schemas:    schema.New(),

@@ -254,15 +254,14 @@ func (c *connection) request(
 	send func(context.Context, *sdk.Meta) error,
 ) (json.RawMessage, error) {
 	f, end := c.beginCall(ctx, name, timeout)
-	inner, got := withCapture(f.ctx)
+	inner, raw := withCapture(f.ctx)
 	err := send(inner, &sdk.Meta{ProgressToken: f.token})
-	// The cause is read before end, which sets one of its own.
-	raw, cause := got.result(), context.Cause(f.ctx)
+	cause := context.Cause(f.ctx) // read before end, which sets one of its own
 	end()
 	switch {
-	case raw != nil: // even with an error: the library refuses content that it does not know
+	case *raw != nil: // even with an error: the library refuses content that it does not know
 		c.hasAnswered.Store(true)
-		return raw, nil
+		return *raw, nil
 	case cause != nil:
 		err = cause
 	case isClosed(c.lost) && !errors.Is(err, transport.ErrSessionTerminated):

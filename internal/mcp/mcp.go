@@ -33,6 +33,7 @@ import (
 	"unicode"
 
 	"ravenbot/internal/config"
+	"ravenbot/internal/store"
 )
 
 // Transports by name, as in Config and Status.
@@ -76,16 +77,6 @@ type Config struct {
 	AllowPrivateHosts []string
 }
 
-// StateStore keeps what is known of servers over restarts, by kind: "tools", so that a server need not be started
-// before its first call, and "pins", the tools as they were first seen or approved. It must be safe for concurrent use.
-// Processes that share a store see what the others saved: pins are read again before they are written.
-type StateStore interface {
-	// Load returns what was last saved of a server, or nil.
-	Load(what, server string) ([]byte, error)
-	// Save stores JSON; null deletes.
-	Save(what, server string, data []byte) error
-}
-
 // Schemas checks JSON against JSON Schema. It must be safe for concurrent use and for
 // schemas and values from untrusted servers.
 type Schemas interface {
@@ -108,7 +99,11 @@ type Options struct {
 	// StartTimeout is how long a server may take to start and list its tools; 0: 120 s.
 	StartTimeout time.Duration
 
-	Store StateStore // nil: nothing is kept, and every server is connected when the host starts
+	// Store keeps what is known of servers over restarts, under kind/server: "tools", so that a server need not be started
+	// before its first call, and "pins", the tools as they were first seen or approved. The JSON null deletes. Processes that
+	// share a store see what the others saved: pins are read again before they are written. nil: nothing is kept, and every
+	// server is connected when the host starts.
+	Store store.Blobs
 	// StartAfter delays the start of servers until it is closed; tools known from Store
 	// are listed at once. nil: servers start with the host.
 	StartAfter <-chan struct{}

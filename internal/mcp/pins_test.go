@@ -17,7 +17,7 @@ import (
 func keptPins(t *testing.T, keep *memoryStore, server string) pins {
 	t.Helper()
 	var p pins
-	if err := json.Unmarshal(keep.kept[kindPins+" "+server], &p); err != nil {
+	if err := json.Unmarshal(keep.kept[kindPins+"/"+server], &p); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -113,7 +113,7 @@ func TestStoredPins(t *testing.T) {
 		"": false, "null": false, "{": false, `{"entry":"another"}`: false,
 		fmt.Sprintf(`{"entry":%q}`, s.entryIdentity()): true,
 	} {
-		if err := keep.Save(kindPins, "a", []byte(data)); err != nil {
+		if err := keep.SaveBlob(t.Context(), kindPins+"/a", []byte(data)); err != nil {
 			t.Fatal(err)
 		}
 		if data == "" {
@@ -127,7 +127,7 @@ func TestStoredPins(t *testing.T) {
 		t.Error("without a store there are pins")
 	}
 	// Kept without any tool, as an older version may have done.
-	if err := keep.Save(kindPins, "a", []byte(fmt.Sprintf(`{"entry":%q}`, s.entryIdentity()))); err != nil {
+	if err := keep.SaveBlob(t.Context(), kindPins+"/a", []byte(fmt.Sprintf(`{"entry":%q}`, s.entryIdentity()))); err != nil {
 		t.Fatal(err)
 	}
 	again := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Store: keep})).server("a"))
@@ -156,7 +156,7 @@ func TestApprove_WhatIsRefused(t *testing.T) {
 	// What another process has pinned meanwhile is kept, and what it says of the same tool is not.
 	p := keptPins(t, keep, "a")
 	p.Tools["other"], p.Tools["one"] = pin{Hash: "7"}, pin{Hash: "8"}
-	if err := keep.Save(kindPins, "a", encodeJSON(p)); err != nil {
+	if err := keep.SaveBlob(t.Context(), kindPins+"/a", encodeJSON(p)); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := h.Approve(t.Context(), "a", Fingerprint(h.Pending("a"))); err != nil || len(list) != 1 ||

@@ -258,18 +258,18 @@ type broken struct {
 	readOnly bool
 }
 
-func (b *broken) Load(what, server string) ([]byte, error) {
-	if what == kindPins && !b.readOnly {
+func (b *broken) LoadBlob(ctx context.Context, key string) ([]byte, error) {
+	if strings.HasPrefix(key, kindPins) && !b.readOnly {
 		return nil, errors.New("damaged")
 	}
-	return b.memoryStore.Load(what, server)
+	return b.memoryStore.LoadBlob(ctx, key)
 }
 
-func (b *broken) Save(what, server string, data []byte) error {
+func (b *broken) SaveBlob(ctx context.Context, key string, data []byte) error {
 	if b.readOnly {
 		return errors.New("disk full")
 	}
-	return b.memoryStore.Save(what, server, data)
+	return b.memoryStore.SaveBlob(ctx, key, data)
 }
 
 func TestPinsThatCannotBeReadHoldEverything(t *testing.T) {

@@ -160,9 +160,9 @@ func TestServersAddedBesideTheConfiguration(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"other": "config", "added": "api"}, sources()); diff != "" {
 		t.Errorf("after Apply (-want +got):\n%s", diff)
 	}
-	must(0, keep.Save("tools", "added", []byte(`{"x":1}`)))
+	must(0, keep.SaveBlob(t.Context(), "tools/added", []byte(`{"x":1}`)))
 	wants("remove", h.Remove("added"), nil)
-	if got := string(must(keep.Load("tools", "added"))); got != "null" {
+	if got := string(must(keep.LoadBlob(t.Context(), "tools/added"))); got != "null" {
 		t.Errorf("of a removed server remains %s", got)
 	}
 	wants("apply over an added one", errors.Join(h.Put(added, "api"), h.Apply([]Config{added})), nil)
@@ -202,7 +202,7 @@ func TestLookingStartsNothing(t *testing.T) {
 	}
 }
 
-// gatedStore is a StateStore whose deletions wait.
+// gatedStore is a store whose deletions wait.
 type gatedStore struct {
 	memoryStore
 	deleting  chan struct{} // receives when a deletion begins
@@ -210,21 +210,21 @@ type gatedStore struct {
 	readEarly atomic.Bool // something was read before the deletions were done
 }
 
-func (s *gatedStore) Load(what, server string) ([]byte, error) {
+func (s *gatedStore) LoadBlob(ctx context.Context, key string) ([]byte, error) {
 	select {
 	case <-s.proceed:
 	default:
 		s.readEarly.Store(true)
 	}
-	return s.memoryStore.Load(what, server)
+	return s.memoryStore.LoadBlob(ctx, key)
 }
 
-func (s *gatedStore) Save(what, server string, data []byte) error {
+func (s *gatedStore) SaveBlob(ctx context.Context, key string, data []byte) error {
 	if string(data) == "null" {
 		s.deleting <- struct{}{}
 		<-s.proceed
 	}
-	return s.memoryStore.Save(what, server, data)
+	return s.memoryStore.SaveBlob(ctx, key, data)
 }
 
 // A store that is slow to delete what it keeps of a server delays nobody else; a new server of that name waits, since

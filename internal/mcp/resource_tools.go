@@ -172,48 +172,57 @@ func (h *Host) serversWith(ctx context.Context, kind string) []string {
 	return names
 }
 
-// askServers lists what one server offers or, without a name, what all do that the caller may use.
-// It asks them concurrently. The result has a part for each, in the order of their names; a server
-// that fails has its failure as its part. An error is returned only when ctx ends.
+// askServers asks servers concurrently. The text of the result has a part for each, in the order of their names: one
+// that is down leaves a note in its place. An error is returned only when ctx ends.
 func (h *Host) askServers(
 	ctx context.Context,
-	name string,
+	names []string,
 	kind string,
-	list func(context.Context, *connection) string,
+	ask func(context.Context, *connection) tool.Result,
 ) (tool.Result, error) {
-	names := []string{name}
-	if name == "" {
-		names = h.serversWith(ctx, kind)
-	}
-	// Each goroutine writes its own element, so that the order stays that of the names. One
-	// server that is down leaves a note in its place.
-	parts := make([]string, len(names))
+	results := make([]tool.Result, len(names)) // each goroutine writes its own element
 	var wg sync.WaitGroup
 	for i, name := range names {
 		wg.Go(func() {
 			conn, release, why := h.connectionTo(ctx, name, kind)
 			if conn == nil {
-				parts[i] = why
+				results[i] = tool.Failure(why)
 				return
 			}
 			defer release()
-			parts[i] = list(ctx, conn)
+			results[i] = ask(ctx, conn)
 		})
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		return tool.Result{}, fmt.Errorf("ask MCP servers what they offer: %w", context.Cause(ctx))
+		return tool.Result{}, fmt.Errorf("ask MCP servers: %w", context.Cause(ctx))
+	}
+	if len(results) == 1 {
+		return results[0], nil
+	}
+	var parts []string
+	for _, r := range results {
+		parts = append(parts, r.Text)
 	}
 	return tool.Text(truncateResult(strings.Join(parts, "\n\n"))), nil
 }
 
+// list lists what one server has of a kind or, without a name, what all have that the caller may use.
+func (h *Host) list(ctx context.Context, name, kind string, lines func(context.Context, *connection) string) (tool.Result, error) {
+	names := []string{name}
+	if name == "" {
+		names = h.serversWith(ctx, kind)
+	}
+	return h.askServers(ctx, names, kind, func(ctx context.Context, c *connection) tool.Result {
+		return tool.Text(truncateResult(lines(ctx, c)))
+	})
+}
+
 // listResources returns the resources and resource templates of one server, or of all that have some.
 func (h *Host) listResources(ctx context.Context, w resourceArgs) (tool.Result, error) {
-	return h.askServers(ctx, w.Server, "resources", func(ctx context.Context, c *connection) string {
-		lines := c.listLines(ctx, "resources", "uri")
-		patterns := c.listLines(ctx, "resourceTemplates", "uriTemplate")
-		list := "Resources of " + c.s.c.Name + ":\n" + lines
-		if patterns != "(none)" {
+	return h.list(ctx, w.Server, "resources", func(ctx context.Context, c *connection) string {
+		list := "Resources of " + c.s.c.Name + ":\n" + c.listLines(ctx, "resources", "uri")
+		if patterns := c.listLines(ctx, "resourceTemplates", "uriTemplate"); patterns != "(none)" {
 			list += "\nPatterns:\n" + patterns
 		}
 		return list
@@ -222,7 +231,7 @@ func (h *Host) listResources(ctx context.Context, w resourceArgs) (tool.Result, 
 
 // listPrompts returns the prompts of one server, or of all that have some.
 func (h *Host) listPrompts(ctx context.Context, w resourceArgs) (tool.Result, error) {
-	return h.askServers(ctx, w.Server, "prompts", func(ctx context.Context, c *connection) string {
+	return h.list(ctx, w.Server, "prompts", func(ctx context.Context, c *connection) string {
 		return "Prompts of " + c.s.c.Name + ":\n" + c.listLines(ctx, "prompts", "name")
 	})
 }
@@ -311,21 +320,17 @@ func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, e
 		_, err := c.client.ReadResource(ctx, request)
 		return err
 	}
-	read := func(o map[string]json.RawMessage) tool.Result {
-		var parts []string
-		var files []chat.File
-		room := maxFileBytes
+	return h.read(ctx, w.Server, "resources", send, func(o map[string]json.RawMessage, room *int) (parts []string, files []chat.File) {
 		for _, item := range jsonList(o["contents"]) {
 			parts = append(parts, resourceText(jsonObject(item)))
 			// parseFile expects the part of a tool result that embeds a resource.
 			part := map[string]json.RawMessage{"type": json.RawMessage(`"resource"`), "resource": item}
-			if f, ok, _ := parseFile(part, len(files)+1, &room); ok {
+			if f, ok, _ := parseFile(part, len(files)+1, room); ok {
 				files = append(files, f)
 			}
 		}
-		return tool.Result{Text: truncateResult(strings.Join(parts, "\n")), Files: files}
-	}
-	return h.askServer(ctx, w.Server, "resource_read", "resources", send, read)
+		return parts, files
+	})
 }
 
 // getPrompt returns the messages that a server makes of a prompt.
@@ -336,42 +341,33 @@ func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, erro
 		_, err := c.client.GetPrompt(ctx, request)
 		return err
 	}
-	read := func(o map[string]json.RawMessage) tool.Result {
-		var parts []string
-		var files []chat.File
-		room := maxFileBytes
+	return h.read(ctx, w.Server, "prompts", send, func(o map[string]json.RawMessage, room *int) (parts []string, files []chat.File) {
 		for _, raw := range jsonList(o["messages"]) {
 			m := jsonObject(raw)
-			said, more, _ := parseContents(m["content"], &room)
+			said, more, _ := parseContents(m["content"], room)
 			parts = append(parts, text.OneLine(jsonString(m["role"]))+": "+said)
 			files = append(files, more...)
 		}
-		return tool.Result{Text: truncateResult(strings.Join(parts, "\n")), Files: files}
-	}
-	return h.askServer(ctx, w.Server, "prompt_get", "prompts", send, read)
+		return parts, files
+	})
 }
 
-// askServer sends one request to one server and returns what read makes of the result.
-func (h *Host) askServer(
+// read sends one request to one server, and returns the parts and files of the result.
+func (h *Host) read(
 	ctx context.Context,
-	name, what string,
-	kind string,
+	name, kind string,
 	send func(context.Context, *connection, *sdk.Meta) error,
-	read func(map[string]json.RawMessage) tool.Result,
+	parse func(o map[string]json.RawMessage, room *int) ([]string, []chat.File),
 ) (tool.Result, error) {
-	conn, release, why := h.connectionTo(ctx, name, kind)
-	if conn == nil {
-		return tool.Failure(why), nil
-	}
-	defer release()
-	raw, err := conn.request(ctx, what, conn.s.callTimeout(), func(ctx context.Context, m *sdk.Meta) error {
-		return send(ctx, conn, m)
+	return h.askServers(ctx, []string{name}, kind, func(ctx context.Context, c *connection) tool.Result {
+		raw, err := c.request(ctx, kind, c.s.callTimeout(), func(ctx context.Context, m *sdk.Meta) error {
+			return send(ctx, c, m)
+		})
+		if err != nil {
+			return tool.Failure(c.s.failureText(err))
+		}
+		room := maxFileBytes
+		parts, files := parse(jsonObject(raw), &room)
+		return tool.Result{Text: truncateResult(strings.Join(parts, "\n")), Files: files}
 	})
-	switch {
-	case ctx.Err() != nil:
-		return tool.Result{}, fmt.Errorf("ask MCP server %s: %w", name, context.Cause(ctx))
-	case err != nil:
-		return tool.Failure(conn.s.failureText(err)), nil
-	}
-	return read(jsonObject(raw)), nil
 }

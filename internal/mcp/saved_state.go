@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,7 +9,7 @@ import (
 	"fmt"
 )
 
-// Kinds of what a StateStore keeps of a server.
+// Kinds of what Options.Store keeps of a server.
 const (
 	kindTools = "tools"
 	kindPins  = "pins"
@@ -19,7 +20,7 @@ func (s *server) loadSaved(what string) (json.RawMessage, error) {
 	if s.o.Store == nil {
 		return nil, nil
 	}
-	data, err := s.o.Store.Load(what, s.c.Name)
+	data, err := s.o.Store.LoadBlob(context.Background(), what+"/"+s.c.Name)
 	if string(data) == "null" {
 		data = nil
 	}
@@ -47,7 +48,7 @@ func (s *server) save(what string, value any) error {
 	}
 	data, err := json.Marshal(value)
 	if err == nil {
-		err = s.o.Store.Save(what, s.c.Name, data)
+		err = s.o.Store.SaveBlob(context.Background(), what+"/"+s.c.Name, data)
 	}
 	if err != nil {
 		return fmt.Errorf("save the %s of MCP server %q: %w", what, s.c.Name, err)
@@ -69,7 +70,7 @@ func (s *server) deleteSaved() error {
 	}
 	var faults []error
 	for _, what := range []string{kindTools, kindPins, "log"} {
-		faults = append(faults, s.o.Store.Save(what, s.c.Name, []byte("null")))
+		faults = append(faults, s.o.Store.SaveBlob(context.Background(), what+"/"+s.c.Name, []byte("null")))
 	}
 	return errors.Join(faults...)
 }

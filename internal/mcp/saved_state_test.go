@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -15,18 +16,18 @@ type faultyStore struct {
 
 var errFaulty = errors.New("the store is damaged")
 
-func (f *faultyStore) Load(what, server string) ([]byte, error) {
-	if what == f.faulty {
+func (f *faultyStore) LoadBlob(ctx context.Context, key string) ([]byte, error) {
+	if strings.HasPrefix(key, f.faulty+"/") {
 		return nil, errFaulty
 	}
-	return f.memoryStore.Load(what, server)
+	return f.memoryStore.LoadBlob(ctx, key)
 }
 
-func (f *faultyStore) Save(what, server string, data []byte) error {
-	if what == f.faulty {
+func (f *faultyStore) SaveBlob(ctx context.Context, key string, data []byte) error {
+	if strings.HasPrefix(key, f.faulty+"/") {
 		return errFaulty
 	}
-	return f.memoryStore.Save(what, server, data)
+	return f.memoryStore.SaveBlob(ctx, key, data)
 }
 
 // A store that cannot be read or written keeps no server from working, and the operator reads of it.

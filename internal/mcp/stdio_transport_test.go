@@ -653,25 +653,25 @@ func TestStopDuringStartAndRestart(t *testing.T) {
 	until(t, h, "a", Connected)
 }
 
-// memoryStore is a StateStore in memory.
+// memoryStore is a store in memory.
 type memoryStore struct {
 	mu   sync.Mutex
 	kept map[string][]byte
 }
 
-func (s *memoryStore) Load(what, server string) ([]byte, error) {
+func (s *memoryStore) LoadBlob(ctx context.Context, key string) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.kept[what+" "+server], nil
+	return s.kept[key], nil
 }
 
-func (s *memoryStore) Save(what, server string, data []byte) error {
+func (s *memoryStore) SaveBlob(ctx context.Context, key string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil {
 		s.kept = map[string][]byte{}
 	}
-	s.kept[what+" "+server] = data
+	s.kept[key] = data
 	return nil
 }
 

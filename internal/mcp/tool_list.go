@@ -133,18 +133,17 @@ func (c *connection) listPage(
 	ctx context.Context,
 	request sdk.ListToolsRequest,
 ) (json.RawMessage, func(string) bool, error) {
-	ctx, got := withCapture(ctx)
+	ctx, raw := withCapture(ctx)
 	result, err := c.client.ListToolsByPage(ctx, request)
-	raw := got.result()
 	switch {
 	case err == nil:
 		names := map[string]bool{}
 		for _, t := range result.Tools {
 			names[t.Name] = true
 		}
-		return raw, func(name string) bool { return names[name] }, nil
-	case raw != nil: // the library could not decode the page; we can
-		return raw, func(string) bool { return true }, nil
+		return *raw, func(name string) bool { return names[name] }, nil
+	case *raw != nil: // the library could not decode the page; we can
+		return *raw, func(string) bool { return true }, nil
 	case isMethodNotFound(err):
 		return json.RawMessage(`{"tools":[]}`), func(string) bool { return true }, nil
 	}

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -57,15 +56,11 @@ func (t *wrappedTransport) SendRequest(
 		return t.initialize(ctx, r)
 	}
 	response, err := t.conn.sendWithInput(ctx, r, t.sendOnce)
-	if c, ok := ctx.Value(captureKey{}).(*capture); ok && err == nil && response.Error == nil {
-		c.Store(&response.Result)
+	if raw, ok := ctx.Value(captureKey{}).(*json.RawMessage); ok && err == nil && response.Error == nil {
+		*raw = response.Result
 		// The captured result is the one that is read: the library need not decode it again.
 		if r.Method == string(sdk.MethodToolsCall) {
-			response = &transport.JSONRPCResponse{
-				JSONRPC: response.JSONRPC,
-				ID:      response.ID,
-				Result:  json.RawMessage(`{"content":[]}`),
-			}
+			response.Result = json.RawMessage(`{"content":[]}`)
 		}
 	}
 	return response, err
@@ -218,24 +213,11 @@ func mendHandshake(response *transport.JSONRPCResponse) error {
 // requests itself, since the library would lose parts of them.
 func (t *wrappedTransport) SetRequestHandler(transport.RequestHandler) {}
 
-// captureKey is the key of a capture in a context.
+// captureKey is the key of a captured result in a context.
 type captureKey struct{}
 
-// capture holds the raw result of the last request made with its context.
-type capture struct {
-	atomic.Pointer[json.RawMessage]
-}
-
-// withCapture returns a context whose requests leave their raw result in the capture.
-func withCapture(ctx context.Context) (context.Context, *capture) {
-	c := &capture{}
-	return context.WithValue(ctx, captureKey{}, c), c
-}
-
-// result returns the result that was kept; nil: there is none.
-func (c *capture) result() json.RawMessage {
-	if raw := c.Load(); raw != nil {
-		return *raw
-	}
-	return nil
+// withCapture returns a context whose requests leave their raw result; it stays nil without a result.
+func withCapture(ctx context.Context) (context.Context, *json.RawMessage) {
+	raw := new(json.RawMessage)
+	return context.WithValue(ctx, captureKey{}, raw), raw
 }
