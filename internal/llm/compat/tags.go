@@ -124,25 +124,21 @@ func lower(s string) string {
 	return string(b)
 }
 
-// ends returns the tags that may end the reasoning.
-func (r *tagReader) ends() []string {
-	if r.end != "" {
-		return []string{r.end}
-	}
-	return allTags(1)
-}
-
-// allTags returns the opening (0) or closing (1) tags.
-func allTags(which int) (list []string) {
+// openTags and closeTags are the two sides of tags.
+var openTags, closeTags = func() (opening, closing []string) {
 	for _, t := range tags {
-		list = append(list, t[which])
+		opening, closing = append(opening, t[0]), append(closing, t[1])
 	}
-	return list
-}
+	return opening, closing
+}()
 
 // takeThought returns the reasoning so far, up to its closing tag.
 func (r *tagReader) takeThought() []llm.Part {
-	at, tag := findFirst(r.held, r.ends())
+	ends := closeTags
+	if r.end != "" {
+		ends = []string{r.end}
+	}
+	at, tag := findFirst(r.held, ends)
 	switch {
 	case at >= 0:
 		return r.endThought(at, tag)
@@ -166,7 +162,7 @@ func (r *tagReader) endThought(at int, tag string) []llm.Part {
 func (r *tagReader) takeText(c *llm.Chunk) []llm.Part {
 	var watched []string
 	if !r.isTagged {
-		watched = append(allTags(0), allTags(1)...)
+		watched = slices.Concat(openTags, closeTags)
 	} else if r.shown.Len() == 0 { // space behind the reasoning
 		r.held = strings.TrimLeft(r.held, space)
 	}
@@ -180,7 +176,7 @@ func (r *tagReader) takeText(c *llm.Chunk) []llm.Part {
 		said = r.release(tag)
 	case isCode(r.shown.String() + r.held[:at]): // the answer is about the tag
 		said, r.held = r.held[:at+len(tag)], r.held[at+len(tag):]
-	case slices.Contains(allTags(0), tag): // an opening tag behind text: the answer is about tags
+	case slices.Contains(openTags, tag): // an opening tag behind text: the answer is about tags
 		said, r.held, r.isTagged = r.held[:at+len(tag)], r.held[at+len(tag):], true
 	case tag == callTag:
 		said, r.held, r.state = r.held[:at], r.held[at:], inCall

@@ -81,9 +81,9 @@ func (m *Model) readPiece(data []byte, names toolschema.Names) (c llm.Chunk, err
 		}
 		c.Parts = append(c.Parts, one)
 	}
-	var isBlocked bool
-	if c.Finish, isBlocked = readFinish(string(candidate.FinishReason)); isBlocked {
-		reason := describeBlock(string(candidate.FinishReason))
+	reason := string(candidate.FinishReason)
+	if c.Finish = readFinish(reason); c.Finish == llm.FinishBlocked {
+		reason = describeBlock(reason)
 		return c, &llm.Error{Kind: llm.Blocked, Provider: m.provider(), Reason: reason}
 	}
 	return c, nil
@@ -105,46 +105,36 @@ func readPart(raw json.RawMessage, names toolschema.Names) (llm.Part, error) {
 	return out, nil
 }
 
-// readFinish converts a finish reason, and reports whether it says that the answer is blocked.
-func readFinish(reason string) (finish llm.Finish, isBlocked bool) {
+// readFinish converts a finish reason. A reason that is not known is not a block as far as we can tell.
+func readFinish(reason string) llm.Finish {
 	switch reason {
 	case "", "FINISH_REASON_UNSPECIFIED":
-		return "", false
+		return ""
 	case "STOP":
-		return llm.FinishStop, false
+		return llm.FinishStop
 	case "MAX_TOKENS", "CONTINUATION":
-		return llm.FinishLength, false
+		return llm.FinishLength
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS":
-		return llm.FinishMalformed, false
-	case "OTHER", "LANGUAGE":
-		return llm.FinishOther, false
+		return llm.FinishMalformed
 	}
-	// A reason that describeBlock does not know is not a block as far as we can tell.
-	if describeBlock(reason) != "" {
-		return llm.FinishBlocked, true
+	if reason != "OTHER" && describeBlock(reason) != "" {
+		return llm.FinishBlocked
 	}
-	return llm.FinishOther, false
+	return llm.FinishOther
+}
+
+// blocks are block reasons in words for the reader. Reasons about images begin with IMAGE_.
+var blocks = map[string]string{
+	"SAFETY":                     "its safety filter objects",
+	"BLOCKLIST":                  "it holds a word that is on the provider's list",
+	"PROHIBITED_CONTENT":         "its provider prohibits such content",
+	"RECITATION":                 "the answer would repeat a protected text",
+	"SPII":                       "the answer would hold personal data",
+	"JAILBREAK":                  "it is taken for an attempt to get round the provider's rules",
+	"MODEL_ARMOR":                "the project's own filter objects",
+	"OTHER":                      "its provider gives no reason",
+	"BLOCKED_REASON_UNSPECIFIED": "its provider gives no reason",
 }
 
 // describeBlock returns a block reason in words for the reader, or "" if the reason is not a block.
-func describeBlock(reason string) string {
-	switch {
-	case strings.HasSuffix(reason, "SAFETY"):
-		return "its safety filter objects"
-	case strings.HasSuffix(reason, "BLOCKLIST"):
-		return "it holds a word that is on the provider's list"
-	case strings.HasSuffix(reason, "PROHIBITED_CONTENT"):
-		return "its provider prohibits such content"
-	case strings.HasSuffix(reason, "RECITATION"):
-		return "the answer would repeat a protected text"
-	case reason == "SPII":
-		return "the answer would hold personal data"
-	case reason == "JAILBREAK":
-		return "it is taken for an attempt to get round the provider's rules"
-	case reason == "MODEL_ARMOR":
-		return "the project's own filter objects"
-	case reason == "OTHER" || reason == "BLOCKED_REASON_UNSPECIFIED":
-		return "its provider gives no reason"
-	}
-	return ""
-}
+func describeBlock(reason string) string { return blocks[strings.TrimPrefix(reason, "IMAGE_")] }

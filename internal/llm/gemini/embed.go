@@ -9,34 +9,21 @@ import (
 	"ravenbot/internal/llm/client"
 )
 
-// embedRequest asks for the vector of one text (https://ai.google.dev/api/embeddings).
-type embedRequest struct {
-	Model   string  `json:"model"`
-	Content content `json:"content"`
-}
-
-// predictRequest is the same at Vertex AI
-// (https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api).
-type predictRequest struct {
-	Instances []predictInstance `json:"instances"`
-}
-
-// predictInstance is a text.
-type predictInstance struct {
-	Content string `json:"content"`
-}
-
 // Embed returns vectors for texts, in their order. The API counts no tokens for it.
 func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usage, error) {
-	method, request := "batchEmbedContents", any(m.newEmbedRequest(texts))
+	// https://ai.google.dev/api/embeddings, and at Vertex AI
+	// https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api.
+	method, list, requests := "batchEmbedContents", "requests", make([]any, len(texts))
 	if m.o.Vertex != nil {
-		p := predictRequest{}
-		for _, text := range texts {
-			p.Instances = append(p.Instances, predictInstance{text})
-		}
-		method, request = "predict", p
+		method, list = "predict", "instances"
 	}
-	body, err := json.Marshal(request)
+	for i, text := range texts {
+		requests[i] = map[string]any{"model": m.resource(), "content": content{Role: "user", Parts: []any{textPart(text)}}}
+		if m.o.Vertex != nil {
+			requests[i] = map[string]string{"content": text}
+		}
+	}
+	body, err := json.Marshal(map[string]any{list: requests})
 	answer, err := m.client.Post(ctx, m.path(method), client.Body(body, err))
 	if err != nil {
 		return nil, llm.Usage{}, err
@@ -67,13 +54,4 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 		vectors[i] = e.Values
 	}
 	return vectors, llm.Usage{}, nil
-}
-
-// newEmbedRequest returns a request to Google AI.
-func (m *Model) newEmbedRequest(texts []string) map[string]any {
-	requests := make([]embedRequest, len(texts))
-	for i, text := range texts {
-		requests[i] = embedRequest{m.resource(), content{Role: "user", Parts: []any{textPart(text)}}}
-	}
-	return map[string]any{"requests": requests}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -26,16 +25,13 @@ var (
 )
 
 // identities are keywords that need a resolver, that two tools of a request could share, or that mean nothing since
-// draft 2020-12. What $id and $anchor name is resolved before they are dropped.
+// draft 2020-12.
 var identities = []string{"$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
 	"$vocabulary", "additionalItems", "dependencies"}
 
 // compound are the other keywords that may hold an object or a list. Unknown keywords that do are dropped, because
 // some validators look for schemas in them.
 var compound = []string{"type", "enum", "const", "default", "examples", "required", "dependentRequired"}
-
-var numeric = []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
-	"maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains"}
 
 // typeNames are the types of JSON Schema, and what authors write for them. Any other name, such as any, allows every
 // type.
@@ -49,16 +45,14 @@ type document struct {
 	top     *object
 	schemas []*object           // all schemas in it, the outer ones first
 	known   map[*object]bool    // the same schemas
-	anchors map[string]*object  // by the name that $anchor gives
 	targets map[*object]*object // what schemas with $ref refer to
 }
 
 // normalize changes a schema to a valid one of draft 2020-12 that refers to nothing outside.
 func normalize(top *object) *document {
-	doc := &document{top: top, known: map[*object]bool{}, anchors: map[string]*object{}, targets: map[*object]*object{}}
-	id, _ := top.get("$id").(string)
+	doc := &document{top: top, known: map[*object]bool{}, targets: map[*object]*object{}}
 	doc.normalize(top)
-	doc.resolveRefs(strings.TrimSuffix(id, "#"))
+	doc.resolveRefs()
 	// A reference at the top is replaced by what it refers to: providers look for type and properties there.
 	for t := doc.targets[top]; t != nil; t = doc.targets[t] {
 		top.add(t)
@@ -71,21 +65,23 @@ func normalize(top *object) *document {
 func (doc *document) normalize(s *object) {
 	doc.schemas = append(doc.schemas, s)
 	doc.known[s] = true
-	if name, ok := s.get("$anchor").(string); ok {
-		doc.anchors[name] = s
-	}
 	s.delete(identities...)
 	if uri, _ := s.get("$schema").(string); s != doc.top || uri != draft {
 		s.delete("$schema")
 	}
 	fitType(s)
 	fitEnum(s)
-	fitNumbers(s)
 	for _, k := range slices.Clone(s.keys) {
 		doc.normalizeBelow(s, k)
 	}
 	if list := s.list("required"); list != nil {
-		s.set("required", uniqueStrings(list))
+		unique := []any{}
+		for _, v := range list {
+			if _, isText := v.(string); isText && !slices.Contains(unique, v) {
+				unique = append(unique, v)
+			}
+		}
+		s.set("required", unique)
 	}
 	fitPatternProperties(s)
 	dropMisfits(s)
@@ -106,9 +102,8 @@ func (doc *document) normalizeBelow(s *object, keyword string) {
 			return
 		}
 		for _, name := range slices.Clone(named.keys) {
-			inner := named.object(name)
 			// Up to draft 3 a property said itself that it is required.
-			if keyword == "properties" && inner != nil && inner.get("required") == true {
+			if inner := named.object(name); keyword == "properties" && inner != nil && inner.get("required") == true {
 				s.set("required", append(s.list("required"), name))
 			}
 			named.set(name, doc.normalizeValue(named.get(name)))
@@ -241,29 +236,6 @@ func isOfType(v any, kinds []string) bool {
 		kind = "object"
 	}
 	return slices.Contains(kinds, kind)
-}
-
-// fitNumbers replaces limits in quotation marks by numbers.
-func fitNumbers(s *object) {
-	for _, k := range numeric {
-		v, _ := s.get(k).(string)
-		if _, err := strconv.ParseFloat(v, 64); err == nil && json.Valid([]byte(v)) {
-			s.set(k, readNumber(v))
-		}
-	}
-}
-
-// uniqueStrings returns the texts in a list, each of them once.
-func uniqueStrings(list []any) []any {
-	unique := []any{}
-	seen := map[any]bool{}
-	for _, v := range list {
-		if name, ok := v.(string); ok && !seen[name] {
-			seen[name] = true
-			unique = append(unique, name)
-		}
-	}
-	return unique
 }
 
 // fitPatternProperties removes patterns, whose language differs from provider to provider. One that matches every name is

@@ -16,14 +16,10 @@ var plainRef = text.Pattern(`^#(?:/(?:\$defs|definitions)/[A-Za-z0-9._-]{1,64})?
 
 // resolveRefs removes the references that lead nowhere, outside or to themselves, so that their schemas allow anything.
 // References to other places than definitions get a definition, because those places may change and not all providers
-// look there. The identity of the document may stand before a reference.
-func (doc *document) resolveRefs(id string) {
+// look there.
+func (doc *document) resolveRefs() {
 	for _, s := range doc.schemas {
 		if ref, ok := s.get("$ref").(string); ok {
-			if id != "" && strings.HasPrefix(ref, id+"#") {
-				ref = strings.TrimPrefix(ref, id)
-				s.set("$ref", ref)
-			}
 			if t := doc.find(ref); t != nil {
 				doc.targets[s] = t
 			} else {
@@ -80,8 +76,8 @@ func (doc *document) find(ref string) *object {
 	if err != nil || !strings.HasPrefix(ref, "#") {
 		return nil
 	}
-	if pointer != "" && pointer[0] != '/' {
-		return doc.anchors[pointer]
+	if pointer != "" && pointer[0] != '/' { // an anchor
+		return nil
 	}
 	var at any = doc.top
 	for _, key := range strings.Split(pointer, "/")[1:] {

@@ -78,7 +78,7 @@ var malformed = []struct {
 	{"pattern with named group", property(`{"pattern":"^(?<n>a)$"}`), []string{`(?`}},
 	{"pattern with class in range", property(`{"pattern":"^[\\w-.]$"}`), nil},
 	{"pattern with huge repeat", property(`{"pattern":"^a{1,2000}$"}`), nil},
-	{"minimum text", property(`{"type":"integer","minimum":"0","maximum":"1e2"}`), []string{`"minimum":0`, `"maximum":100`}},
+	{"minimum text", property(`{"type":"integer","minimum":"0","maximum":"1e2"}`), []string{`"integer"`}},
 	{"minimum no number", property(`{"type":"integer","minimum":"low"}`), []string{`"integer"`}},
 	{"minimum null", property(`{"type":"integer","minimum":null}`), []string{`"integer"`}},
 	{"minimum huge", property(`{"type":"number","minimum":1e999999999}`), []string{`"number"`}},
