@@ -51,9 +51,8 @@ func (m *Model) Unwrap() llm.Model { return m.Model }
 // CanAnswer reports whether a request would be made: the circuit is not open, and the model is none that answers other
 // requests alone.
 func (m *Model) CanAnswer(q llm.Request) bool {
-	state, _, _ := m.circuit.state(time.Now())
 	narrow, isNarrow := llm.As[llm.Selective](m.Model)
-	return state != Open && (!isNarrow || narrow.CanAnswer(q))
+	return m.circuit.status(time.Now()).State != Open && (!isNarrow || narrow.CanAnswer(q))
 }
 
 // Status is a model and the state of its circuit.
@@ -69,11 +68,8 @@ type Status struct {
 
 // Status returns the state of the model's circuit now.
 func (m *Model) Status() Status {
-	s := Status{Name: m.o.Name, ID: m.ID(), Answered: m.circuit.lastAnswer()}
-	state, fault, until := m.circuit.state(time.Now())
-	if s.State = state; state != Closed {
-		s.Error, s.Until = fault.Error(), until.Round(0)
-	}
+	s := m.circuit.status(time.Now())
+	s.Name, s.ID = m.o.Name, m.ID()
 	return s
 }
 
@@ -117,28 +113,18 @@ func (m *Model) Generate(ctx context.Context, q llm.Request) iter.Seq2[llm.Chunk
 			yield(llm.Chunk{}, refused)
 			return
 		}
-		ended := false
-		end := func(err error) error {
-			ended = true
-			return m.end(began, isProbe, err)
-		}
+		isWanted, err := false, errAbandoned
 		// A probe has to end whatever happens, or nobody would ask the model again.
 		defer func() {
-			if !ended {
-				_ = end(errAbandoned)
+			if err = m.end(began, isProbe, err); isWanted && err != nil {
+				yield(llm.Chunk{}, err)
 			}
 		}()
-		isWanted, err := m.stream(ctx, q, yield)
-		if !isWanted {
-			return
-		}
-		if err = end(err); err != nil {
-			yield(llm.Chunk{}, err)
-		}
+		isWanted, err = m.stream(ctx, q, yield)
 	}
 }
 
-// stream passes on one answer within its limits. isWanted is false where the caller has left.
+// stream passes on one answer within its limits. isWanted is false where the caller has left, which is errAbandoned.
 func (m *Model) stream(
 	ctx context.Context,
 	q llm.Request,
@@ -153,7 +139,10 @@ func (m *Model) stream(
 		// Anything counts that the model sends, a thought too.
 		hasBegun()
 		if err != nil {
-			return true, explain(ctx, err)
+			if timedOut, ok := errors.AsType[*llm.Error](context.Cause(ctx)); ok {
+				err = timedOut // which says more
+			}
+			return true, err
 		}
 		isCounted = isCounted || c.Usage != nil
 		hasContent = hasContent || len(c.Parts) > 0 || c.Finish != ""
@@ -166,7 +155,7 @@ func (m *Model) stream(
 			}
 		}
 		if !yield(c, nil) {
-			return false, nil
+			return false, errAbandoned
 		}
 		if !isWhole {
 			return true, nil
@@ -202,15 +191,6 @@ func (m *Model) limitFirstToken(cancel context.CancelCauseFunc) (hasBegun func()
 	return func() { timer.Stop() }
 }
 
-// explain returns why a request was cancelled where that says more than err.
-func explain(ctx context.Context, err error) error {
-	var fault *llm.Error
-	if errors.As(context.Cause(ctx), &fault) {
-		return fault
-	}
-	return err
-}
-
 // fit returns the parts that have room, and how much is left. isWhole is false where something was cut off.
 func fit(parts []llm.Part, room int) (kept []llm.Part, left int, isWhole bool) {
 	for i, p := range parts {
@@ -236,12 +216,12 @@ func fit(parts []llm.Part, room int) (kept []llm.Part, left int, isWhole bool) {
 func (m *Model) end(began time.Time, isProbe bool, err error) error {
 	now := time.Now()
 	m.ended.Add(outcome(err), now.Sub(began))
-	change, reported := m.circuit.end(began, now, isProbe, err)
-	switch change {
-	case opened:
+	changed, reported := m.circuit.end(began, now, isProbe, err)
+	switch changed {
+	case Open:
 		m.o.Log.Warn("model circuit opened", "model", m.o.Name, "probe", isProbe,
 			"until", m.Status().Until.Format(time.RFC3339), "error", err)
-	case closed:
+	case Closed:
 		m.o.Log.Info("model circuit closed", "model", m.o.Name)
 	}
 	return reported

@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,97 +66,68 @@ func (c *circuit) refusal(now time.Time) *llm.Error {
 	return &refused
 }
 
-// change is what the end of a request did to a circuit.
-type change int
-
-const (
-	unchanged change = iota
-	opened
-	closed
-)
-
-// end counts the outcome of a request that began at a time. Where the circuit is open afterwards it
-// returns the error to be reported in place of err, so that nobody asks again.
-func (c *circuit) end(began, now time.Time, isProbe bool, err error) (change, error) {
+// end counts the outcome of a request that began at a time. It returns the new state if the circuit has opened or closed.
+// Where the circuit is open afterwards it returns the error to be reported in place of err, so that nobody asks again.
+func (c *circuit) end(began, now time.Time, isProbe bool, err error) (changed State, reported error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if isProbe {
 		c.probing = false
 	}
-	fault, failed := failure(err)
+	var fault *llm.Error
+	hasAnswered := errors.As(err, &fault) || err == nil // if only to refuse: a cancelled request says nothing of the model
 	if err == nil {
 		c.answered = now
 	}
 	switch {
-	case failed && c.pause > 0 && !isProbe:
+	case isFailure(fault) && c.pause > 0 && !isProbe:
 		// The request began before the circuit opened.
-		return unchanged, c.refusal(now)
-	case failed:
+		return "", c.refusal(now)
+	case isFailure(fault):
 		return c.countFailure(began, now, isProbe, fault)
-	case !hasAnswered(err):
+	case !hasAnswered:
 	case isProbe:
 		c.failures, c.pause = 0, 0
-		return closed, err
+		return Closed, err
 	case c.pause == 0:
 		c.failures = 0
 	}
-	return unchanged, err
+	return "", err
 }
 
 // countFailure counts a failure of the model; c.mu is held.
-func (c *circuit) countFailure(began, now time.Time, isProbe bool, fault *llm.Error) (change, error) {
+func (c *circuit) countFailure(began, now time.Time, isProbe bool, fault *llm.Error) (State, error) {
 	// A burst of messages meets a rate limit at once, and the model still answers some of them. Only
 	// requests made after the last refusal show that waiting did not help.
 	if fault.Kind == llm.RateLimited && c.failures > 0 && began.Before(c.newest) {
-		return unchanged, fault
+		return "", fault
 	}
 	c.failures++
 	c.newest = now
 	if !isProbe && c.failures < maxFailures {
-		return unchanged, fault
+		return "", fault
 	}
 	c.pause = min(max(2*c.pause, minPause), maxPause)
 	c.until = now.Add(max(c.pause, min(fault.RetryAfter, maxRetryAfter)))
 	c.fault = *fault
-	return opened, c.refusal(now)
+	return Open, c.refusal(now)
 }
 
-// failure returns the error of a request that failed because of the model.
-func failure(err error) (fault *llm.Error, ok bool) {
-	if !errors.As(err, &fault) {
-		return nil, false
-	}
-	switch fault.Kind {
-	case llm.Unavailable, llm.TimedOut, llm.RateLimited, llm.Exhausted:
-		return fault, true
-	}
-	return nil, false
+// isFailure reports whether a request failed because of the model.
+func isFailure(fault *llm.Error) bool {
+	return fault != nil && slices.Contains([]llm.Kind{llm.Unavailable, llm.TimedOut, llm.RateLimited, llm.Exhausted}, fault.Kind)
 }
 
-// hasAnswered reports whether a request ended because the model answered it, if only to refuse it: a
-// request that was cancelled says nothing about the model.
-func hasAnswered(err error) bool {
-	var fault *llm.Error
-	return err == nil || errors.As(err, &fault)
-}
-
-// lastAnswer returns when a request was last answered; zero: none was.
-func (c *circuit) lastAnswer() time.Time {
+// status returns the state of the circuit, with the error that opened it, and when the next probe may be made.
+func (c *circuit) status(now time.Time) Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.answered.Round(0)
-}
-
-// state returns the state of the circuit, with the error that opened it and when the next probe may
-// be made.
-func (c *circuit) state(now time.Time) (s State, fault llm.Error, until time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.pause == 0:
-		return Closed, llm.Error{}, time.Time{}
-	case c.probing || !now.Before(c.until):
-		return HalfOpen, c.fault, c.until
+	s := Status{State: Closed, Answered: c.answered.Round(0)}
+	if c.pause > 0 {
+		s.State, s.Error, s.Until = Open, c.fault.Error(), c.until.Round(0)
+		if c.probing || !now.Before(c.until) {
+			s.State = HalfOpen
+		}
 	}
-	return Open, c.fault, c.until
+	return s
 }
