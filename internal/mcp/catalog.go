@@ -23,11 +23,11 @@ const CatalogKind = "mcp server"
 // serverName is what an added server may be called: its tools are named after it.
 var serverName = text.Pattern(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
-// Catalog lists and controls the servers of a Host, and keeps the entries of those that are
+// Catalog lists and controls the servers of its Host, and keeps the entries of those that are
 // added beside the configured ones. It is safe for concurrent use. An entry is stored before the
 // host is told of it, so that no server runs that the next start would not bring back.
 type Catalog struct {
-	host  *Host
+	*Host
 	items store.Items
 	// parse reads an entry as config.json has it.
 	parse func(name string, entry json.RawMessage) (Config, error)
@@ -48,7 +48,7 @@ func NewCatalog(
 	isReserved func(name string) bool,
 	log *slog.Logger,
 ) *Catalog {
-	return &Catalog{host: h, items: items, parse: parse, isReserved: isReserved, log: log}
+	return &Catalog{Host: h, items: items, parse: parse, isReserved: isReserved, log: log}
 }
 
 // InputError is a mistake of whoever sent a request.
@@ -64,7 +64,7 @@ func (InputError) BadInput() bool { return true }
 // new configuration may have given a name back. An entry that cannot be used is logged and
 // skipped, so that one bad entry does not keep the bot from starting.
 func (c *Catalog) Restore(ctx context.Context) error {
-	for _, s := range c.host.Servers() {
+	for _, s := range c.Servers() {
 		if c.isReserved(s.Name) {
 			c.log.Warn("mcp server has the name of a native tool pack", "server", s.Name,
 				"remedy", "give it another name: what names the pack in rules, agents and tokens counts for the server, too")
@@ -81,7 +81,7 @@ func (c *Catalog) Reload(ctx context.Context) error {
 	if err := c.reloadEntries(ctx); err != nil {
 		return err
 	}
-	c.host.reloadPins()
+	c.reloadPins()
 	return nil
 }
 
@@ -95,15 +95,15 @@ func (c *Catalog) reloadEntries(ctx context.Context) error {
 		return fmt.Errorf("read the MCP servers added through the API: %w", err)
 	}
 	// First those that are gone, so that the names of their tools are free for the others.
-	for _, s := range c.host.Servers() {
+	for _, s := range c.Servers() {
 		if _, kept := entries[s.Name]; s.Source == FromAPI && !kept {
-			c.host.drop(s.Name)
+			c.drop(s.Name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		entry, err := c.parse(name, entries[name])
 		if err == nil {
-			err = c.host.Put(entry, FromAPI) // which leaves one alone that is the same
+			err = c.Put(entry, FromAPI) // which leaves one alone that is the same
 		}
 		if err != nil && !errors.Is(err, ErrConfigured) {
 			c.log.Error("skipped an MCP server that was added through the API", "server", name, "error", err)
@@ -113,37 +113,30 @@ func (c *Catalog) reloadEntries(ctx context.Context) error {
 }
 
 // List returns the status of every server, sorted by name.
-func (c *Catalog) List() []Status { return c.host.Servers() }
+func (c *Catalog) List() []Status { return c.Servers() }
 
 // Get returns the status of one server; the error wraps ErrNotFound.
 func (c *Catalog) Get(name string) (Status, error) {
-	s, ok := c.host.Server(name)
-	if !ok {
-		return Status{}, fmt.Errorf("MCP server %q: %w", name, ErrNotFound)
+	s, err := c.server(name)
+	if err != nil {
+		return Status{}, err
 	}
-	return s, nil
+	return s.status(), nil
 }
 
 // Tools returns every tool of a server, also those that are not offered. The error wraps
 // ErrNotFound.
 func (c *Catalog) Tools(name string) ([]ToolInfo, error) {
-	if _, err := c.Get(name); err != nil {
-		return nil, err
-	}
-	return c.host.ToolsOf(name), nil
+	_, err := c.server(name)
+	return c.ToolsOf(name), err
 }
 
 // Logs returns the newest lines of a server's log, oldest first. The error wraps
 // ErrNotFound.
 func (c *Catalog) Logs(name string) ([]LogLine, error) {
-	if _, err := c.Get(name); err != nil {
-		return nil, err
-	}
-	return c.host.Logs(name), nil
+	_, err := c.server(name)
+	return c.Host.Logs(name), err
 }
-
-// Pending returns the tools of a server that wait for an approval.
-func (c *Catalog) Pending(name string) []Change { return c.host.Pending(name) }
 
 // Add keeps the entry of a server and starts it in the background. The status returned is that of a
 // server which may not be connected yet. The error is an InputError where the name or the entry is
@@ -155,7 +148,7 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 	}
 	c.changes.Lock()
 	defer c.changes.Unlock()
-	if _, exists := c.host.Server(name); exists {
+	if _, exists := c.Server(name); exists {
 		return Status{}, fmt.Errorf("MCP server %q: %w", name, ErrExists)
 	}
 	// The entry is kept before the server starts: a crash in between must not lose it.
@@ -166,7 +159,7 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 	if err != nil {
 		return Status{}, err
 	}
-	if err := c.host.Put(entry, FromAPI); err != nil {
+	if err := c.Put(entry, FromAPI); err != nil {
 		return Status{}, errors.Join(err, c.items.DeleteItem(ctx, CatalogKind, name))
 	}
 	return c.Get(name)
@@ -212,7 +205,7 @@ func (c *Catalog) Replace(ctx context.Context, name string, raw json.RawMessage)
 	if err := c.items.SaveItem(ctx, CatalogKind, name, raw, true); err != nil {
 		return s, err
 	}
-	if err := c.host.Put(entry, FromAPI); err != nil {
+	if err := c.Put(entry, FromAPI); err != nil {
 		return s, err
 	}
 	return c.Get(name)
@@ -239,13 +232,13 @@ func (c *Catalog) Remove(ctx context.Context, name string) error {
 	if err := c.items.DeleteItem(ctx, CatalogKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return c.host.Remove(name)
+	return c.Host.Remove(name)
 }
 
 // Control starts, stops or restarts a server, as verb says: "start", "stop" or "restart". The error
 // wraps ErrNotFound, ErrDisabled or ErrNotRunning, or is an InputError for any other verb.
 func (c *Catalog) Control(name, verb string) (Status, error) {
-	do := map[string]func(string) error{"start": c.host.Start, "stop": c.host.Stop, "restart": c.host.Restart}[verb]
+	do := map[string]func(string) error{"start": c.Start, "stop": c.Stop, "restart": c.Restart}[verb]
 	if do == nil {
 		return Status{}, InputError{fmt.Errorf("unknown verb %q; known are start, stop and restart", verb)}
 	}
@@ -253,9 +246,4 @@ func (c *Catalog) Control(name, verb string) (Status, error) {
 		return Status{}, err
 	}
 	return c.Get(name)
-}
-
-// Approve is Host.Approve.
-func (c *Catalog) Approve(ctx context.Context, name, seen string) ([]Change, error) {
-	return c.host.Approve(ctx, name, seen)
 }

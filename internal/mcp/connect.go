@@ -46,7 +46,6 @@ type connection struct {
 	lost         <-chan struct{} // closed when the connection is lost
 	lossReason   func() error    // why it was lost; only after lost is closed
 	fail         func(error)     // ends the connection for a reason
-	beforeClose  func()          // called before it is closed, if not nil
 	afterClose   func()          // called after it is closed
 	relistWanted chan struct{}   // signalled when the server says that its tools have changed
 	checkWanted  chan struct{}   // signalled when the server should be checked
@@ -387,9 +386,6 @@ func (c *connection) close() {
 	c.mu.Lock()
 	c.cancel()
 	c.mu.Unlock()
-	if c.beforeClose != nil {
-		c.beforeClose()
-	}
 	// First, as the transport fails the calls that wait: a call that was cut off must count as lost, not as refused.
 	c.fail(errors.New("closed"))
 	_ = c.client.Close() // on an error there is nothing left to do

@@ -45,7 +45,6 @@ type Host struct {
 
 	mu      sync.Mutex
 	servers map[string]*server // changed with both locks held, so that one of them is enough to read it
-	leases  map[*lease]bool
 	started bool
 	ctx     context.Context // while Run runs, else nil
 	work    sync.WaitGroup  // goroutines started for ctx
@@ -58,12 +57,6 @@ type Host struct {
 	listed sync.Map
 }
 
-// lease keeps the servers running that existed when it began: all of them, or one.
-type lease struct {
-	server *server // nil: all
-	done   chan struct{}
-}
-
 // NewHost returns a host of the servers in o, or an error that names every invalid entry of them.
 // It starts nothing and reads nothing from the store. Tools known from the store can be listed
 // before Run.
@@ -71,7 +64,6 @@ func NewHost(o Options) (*Host, error) {
 	h := &Host{
 		o:       withDefaults(o),
 		servers: map[string]*server{},
-		leases:  map[*lease]bool{},
 		answers: resident.SharePool(8, 64<<20),
 	}
 	if err := h.Apply(h.o.Servers); err != nil {
@@ -244,8 +236,7 @@ func normalize(c Config) Config {
 	return c
 }
 
-// retire ends a server once every lease on it that exists now has been released, or
-// maxLease has passed; h.mu is held.
+// retire ends a server once every lease on it has been released, or maxLease has passed; h.mu is held.
 func (h *Host) retire(s *server) {
 	s.retired.Store(true)
 	h.toolNames.Range(func(name, owner any) bool {
@@ -255,30 +246,13 @@ func (h *Host) retire(s *server) {
 		return true
 	})
 	// Before Run no server has been started, and at its end all of them are ended.
-	if h.ctx == nil {
-		return
+	switch {
+	case h.ctx == nil:
+	case s.leases == 0:
+		s.quit()
+	default:
+		time.AfterFunc(maxLease, s.quit)
 	}
-	// Leases taken after this moment do not count: their holders never saw this server.
-	var leases []<-chan struct{}
-	for l := range h.leases {
-		if l.server == nil || l.server == s {
-			leases = append(leases, l.done)
-		}
-	}
-	ctx := h.ctx
-	h.work.Go(func() {
-		defer s.quit()
-		limit := time.After(maxLease)
-		for _, done := range leases {
-			select {
-			case <-done:
-			case <-limit:
-				return
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
 }
 
 // Lease keeps all current servers running: one that is replaced or removed from now on
@@ -287,17 +261,25 @@ func (h *Host) retire(s *server) {
 func (h *Host) Lease() (release func()) { return h.leaseServer(nil) }
 
 // leaseServer keeps one server running, or all for nil. The function returned may be called more
-// than once. For a server that is retired already a lease comes too late.
-func (h *Host) leaseServer(s *server) (release func()) {
-	l := &lease{server: s, done: make(chan struct{})}
+// than once.
+func (h *Host) leaseServer(one *server) (release func()) {
 	h.mu.Lock()
-	h.leases[l] = true
-	h.mu.Unlock()
+	defer h.mu.Unlock()
+	list := []*server{one}
+	if one == nil {
+		list = slices.Collect(maps.Values(h.servers))
+	}
+	for _, s := range list {
+		s.leases++
+	}
 	return sync.OnceFunc(func() {
 		h.mu.Lock()
-		delete(h.leases, l)
-		h.mu.Unlock()
-		close(l.done)
+		defer h.mu.Unlock()
+		for _, s := range list {
+			if s.leases--; s.leases == 0 && s.retired.Load() {
+				s.quit()
+			}
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,7 +72,8 @@ func TestLease_KeepsServersUntilItIsReleased(t *testing.T) {
 				}
 				ended := make(chan time.Duration, 1)
 				began := time.Now()
-				must(h.server("a")).quit = func() { ended <- time.Since(began) }
+				s := must(h.server("a"))
+				s.quit = sync.OnceFunc(func() { ended <- time.Since(began) })
 				release := func() {}
 				if tt.before {
 					release = h.Lease()
@@ -89,8 +91,8 @@ func TestLease_KeepsServersUntilItIsReleased(t *testing.T) {
 				time.Sleep(48 * time.Hour)
 				h.mu.Lock()
 				defer h.mu.Unlock()
-				if len(h.leases) != 0 {
-					t.Errorf("%d leases are left", len(h.leases))
+				if s.leases != 0 {
+					t.Errorf("%d leases are left", s.leases)
 				}
 			})
 		})

@@ -369,7 +369,7 @@ func allowPath(ruleset int, path string, access uint64) error {
 }
 
 // limitProcess bounds what a process may use, and returns what was set, in words.
-func limitProcess(pid int) string {
+func limitProcess(pid int, maxMemory int64) string {
 	set := true
 	for resource, most := range map[int]uint64{
 		limitCore:      0, // a core dump would hold what the server knows
@@ -385,10 +385,11 @@ func limitProcess(pid int) string {
 	if !set || err != nil {
 		return "has no limits of its resources"
 	}
-	return fmt.Sprintf(
-		"has at most %d open files, files of at most %d GiB and no core dumps, and is ended before the bot where "+
-			"memory runs out; its processor time is not limited",
-		maxServerFiles,
-		maxServerFileSize>>30,
-	)
+	memory := ", its memory is not limited"
+	if maxMemory > 0 {
+		memory = fmt.Sprintf(" or %d MiB of memory", maxMemory>>20)
+	}
+	return fmt.Sprintf("has at most %d open files, files of at most %d GiB and no core dumps, and is ended before the bot where "+
+		"memory runs out, or with more than %d processes%s; its processor time is not limited",
+		maxServerFiles, maxServerFileSize>>30, maxServerProcesses, memory)
 }

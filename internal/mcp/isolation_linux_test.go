@@ -107,7 +107,7 @@ func TestStdio_Isolated_CannotOpenProtectedFiles(t *testing.T) {
 			t.Errorf("the new file is %q, %v", made, err)
 		}
 	}
-	if len(s.isolation) != 4 || !strings.Contains(s.isolation[0], "2 hidden") ||
+	if len(s.isolation) != 3 || !strings.Contains(s.isolation[0], "2 hidden") ||
 		!strings.Contains(s.isolation[2], "4096") {
 		t.Errorf("what is enforced: %q", s.isolation)
 	}
@@ -454,10 +454,11 @@ func TestStdio_LimitsOfAProcess(t *testing.T) {
 		t.Errorf("where memory runs out it has the score %q, %v", score, err)
 	}
 	notes := strings.Join(s.isolation, "; ")
-	if !strings.Contains(notes, "at most 4096 open files, files of at most 16 GiB") {
+	if !strings.Contains(notes, "at most 4096 open files, files of at most 16 GiB") ||
+		!strings.Contains(notes, "more than 512 processes, its memory is not limited") {
 		t.Errorf("it is said: %s", notes)
 	}
-	if note := limitProcess(1 << 30); note != "has no limits of its resources" {
+	if note := limitProcess(1<<30, 0); note != "has no limits of its resources" {
 		t.Errorf("of a process that there is not: %s", note)
 	}
 }
@@ -526,17 +527,6 @@ func TestCountUsage_LeavesOutWhatHasEnded(t *testing.T) {
 	}
 	if used := countUsage()[s.cmd.Process.Pid]; used.processes != 1 {
 		t.Errorf("%+v, want 1 process", used)
-	}
-}
-
-func TestDescribeUsageLimits(t *testing.T) {
-	for maxMemory, want := range map[int64]string{
-		0:       "is ended with more than 512 processes; its memory is not limited",
-		3 << 20: "is ended with more than 3 MiB of memory or 512 processes",
-	} {
-		if got := (&stdioTransport{maxMemory: maxMemory}).describeUsageLimits(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }
 

@@ -25,4 +25,4 @@ func makeHomeCaches() {}
 func isMainThread() bool { return false }
 
 // limitProcess does nothing.
-func limitProcess(int) string { return "has no limits of its resources" }
+func limitProcess(int, int64) string { return "has no limits of its resources" }

@@ -32,13 +32,7 @@ func openListenStream(poster httpPoster, conn *connection) {
 
 // keepOpen opens a stream in the background, again and again as reopenUntilRefused does, until the connection is closed.
 func (c *connection) keepOpen(once func(context.Context) (refused bool)) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() { reopenUntilRefused(ctx, once) })
-	c.beforeClose = func() {
-		cancel()
-		wg.Wait()
-	}
+	c.runInBackground(func(ctx context.Context) { reopenUntilRefused(ctx, once) })
 }
 
 // listenOpenTimeout is how long a connection waits for its stream, so that it misses no

@@ -106,7 +106,8 @@ func TestListenStream_Refused_IsNotOpenedAgain(t *testing.T) {
 	poster := httpPoster{serve(t, refusing).URL, http.DefaultClient, func() http.Header { return http.Header{} }}
 	c := unconnected(t, Options{})
 	openListenStream(poster, c)
-	c.beforeClose()
+	c.cancel()
+	c.work.Wait()
 	if len(refusing.headers) != 1 {
 		t.Errorf("it was asked %d times", len(refusing.headers))
 	}

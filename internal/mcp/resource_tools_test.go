@@ -225,13 +225,13 @@ func TestConnectionTo_OnlyForThoseWhoMayUseIt(t *testing.T) {
 		if (got == conn) != tt.want || (why == "") != tt.want || (release != nil) != tt.want {
 			t.Errorf("%s: %v, %q", tt.name, got != nil, why)
 		}
-		if wanted := map[bool]int{true: 1, false: 0}[tt.want]; len(s.h.leases) != wanted {
-			t.Errorf("%s: %d leases, want %d", tt.name, len(s.h.leases), wanted)
+		if wanted := map[bool]int{true: 1, false: 0}[tt.want]; s.leases != wanted {
+			t.Errorf("%s: %d leases, want %d", tt.name, s.leases, wanted)
 		}
 		if release != nil {
 			release()
 		}
-		if len(s.h.leases) != 0 {
+		if s.leases != 0 {
 			t.Error("a lease was not released")
 		}
 	}
@@ -247,8 +247,8 @@ func TestConnectionTo_OnlyForThoseWhoMayUseIt(t *testing.T) {
 	}
 	s.clearConnection()
 	const down = `The MCP server "a" is not available (state: no_tools_found). Nothing was run; it is tried again in the background.`
-	if res, err := s.h.listPrompts(t.Context(), resourceArgs{}); err != nil || res.Text != down || len(s.h.leases) != 0 {
-		t.Errorf("of a server that is down: %q, %v, with %d leases", res.Text, err, len(s.h.leases))
+	if res, err := s.h.listPrompts(t.Context(), resourceArgs{}); err != nil || res.Text != down || s.leases != 0 {
+		t.Errorf("of a server that is down: %q, %v, with %d leases", res.Text, err, s.leases)
 	}
 }
 

@@ -273,11 +273,7 @@ func typeOrUnknown(kind string) string {
 
 // dataSize returns the decoded size of a JSON string in base64, for people.
 func dataSize(encoded json.RawMessage) string {
-	length := len(encoded) - 2 // without its quotes
-	n := base64.StdEncoding.DecodedLen(max(0, length))
-	for end := length; n > 0 && end > 0 && encoded[end] == '='; end-- {
-		n--
-	}
+	n := len(bytes.TrimRight(bytes.Trim(encoded, `"`), "=")) * 3 / 4
 	if n < 1<<10 {
 		return fmt.Sprintf("%d bytes", n)
 	}

@@ -53,6 +53,7 @@ type server struct {
 	logs    *logBuffer
 	mask    func(string) string
 	quit    context.CancelFunc // ends run; set when it is started
+	leases  int                // of those who need it to run; Host.mu guards it
 	retired atomic.Bool        // replaced or removed: nothing of it is saved any more
 
 	firstAttempt    chan struct{} // closed when the first attempt has ended, or none will be made

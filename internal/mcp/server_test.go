@@ -553,12 +553,11 @@ func TestConnection_Close(t *testing.T) {
 	_, conn, _ := inMemory(t, Options{})
 	ended := make(chan struct{})
 	conn.runInBackground(func(ctx context.Context) { <-ctx.Done(); close(ended) })
-	before, after := 0, 0
-	conn.beforeClose = func() { before++ }
+	after := 0
 	conn.afterClose = func() { after++ }
 	conn.close()
-	if !isClosed(ended) || before != 1 || after != 1 {
-		t.Errorf("the work has ended: %v, called before %d and after %d times", isClosed(ended), before, after)
+	if !isClosed(ended) || after != 1 {
+		t.Errorf("the work has ended: %v, called after %d times", isClosed(ended), after)
 	}
 	conn.close()
 }

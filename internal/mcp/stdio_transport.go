@@ -236,10 +236,7 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 	}
 	defer close(s.exited)
 	if s.guard != nil {
-		s.isolation = append(s.isolation, limitProcess(s.cmd.Process.Pid))
-	}
-	if note := s.describeUsageLimits(); note != "" {
-		s.isolation = append(s.isolation, note)
+		s.isolation = append(s.isolation, limitProcess(s.cmd.Process.Pid, s.maxMemory))
 	}
 	unwatch := s.watchGroup()
 	var reading, work sync.WaitGroup

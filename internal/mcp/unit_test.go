@@ -53,7 +53,7 @@ func TestResultOf(t *testing.T) {
 		{"data that is null", `{"content":[{"type":"text","text":"a"}],"structuredContent":null}`, tool.Result{Text: "a"}},
 		{"image", `{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]}`, tool.Result{Text: "[image: image/png, 3 bytes]", Files: []chat.File{{Name: "image-1.png", Type: "image/png", Size: 3, Data: []byte{0, 0, 0}}}}},
 		{"large audio", `{"content":[{"type":"audio","data":"` + strings.Repeat("AAAA", 1024) + `"}]}`, tool.Result{Text: "[audio: unknown type, 3.0 KiB]", Files: []chat.File{{Name: "audio-1.bin", Type: "application/octet-stream", Size: 3072, Data: make([]byte, 3072)}}}},
-		{"data that is none", `{"content":[{"type":"image","mimeType":"image/png\r\nx","data":"???"}]}`, tool.Result{Text: "[image: image/png x, 0 bytes] [its data is not base64 and is left out]"}},
+		{"data that is none", `{"content":[{"type":"image","mimeType":"image/png\r\nx","data":"???"}]}`, tool.Result{Text: "[image: image/png x, 2 bytes] [its data is not base64 and is left out]"}},
 		{"two of a kind", `{"content":[{"type":"image","mimeType":"image/jpeg","data":"AA=="},{"type":"image",` +
 			`"mimeType":"image/jpeg; q=1","data":"AA=="}]}`,
 			tool.Result{Text: "[image: image/jpeg, 1 bytes]\n[image: image/jpeg; q=1, 1 bytes]",

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,14 +9,6 @@ import (
 
 // usageOf returns what a process group uses; zero where that cannot be read.
 func usageOf(group int) groupUsage { return countUsage()[group] }
-
-// describeUsageLimits returns the limits of limitUsage in words.
-func (s *stdioTransport) describeUsageLimits() string {
-	if s.maxMemory == 0 {
-		return fmt.Sprintf("is ended with more than %d processes; its memory is not limited", maxServerProcesses)
-	}
-	return fmt.Sprintf("is ended with more than %d MiB of memory or %d processes", s.maxMemory>>20, maxServerProcesses)
-}
 
 // countUsage reads /proc. Processes that end meanwhile are left out.
 func countUsage() map[int]groupUsage {
