@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -43,13 +44,12 @@ func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket strin
 		return
 	}
 	if r.Method == http.MethodGet {
-		text := fmt.Sprintf("Connect ravenbot to %s (%s).", p.Server, p.s.origin())
 		// Whoever reads a link that was passed on learns whose account it would connect.
+		whom := "everybody who may use this bot"
 		if p.User != "" {
-			text += fmt.Sprintf(" What you allow there will be used for %s alone: go on only if that is you.", p.User)
-		} else {
-			text += " What you allow there will be used for everybody who may use this bot."
+			whom = p.User + " alone: go on only if that is you"
 		}
+		text := fmt.Sprintf("Connect ravenbot to %s (%s). What you allow there will be used for %s.", p.Server, p.s.origin(), whom)
 		writePage(w, http.StatusOK, text, "<form method=post><button>Continue</button></form>")
 		return
 	}
@@ -60,15 +60,12 @@ func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket strin
 	}
 	cookie := &http.Cookie{
 		Name:     cookieName,
-		Value:    browserID(r),
+		Value:    cmp.Or(browserID(r), rand.Text()),
 		Path:     b.path,
 		MaxAge:   int(consentLifetime.Seconds()),
 		HttpOnly: true,
 		Secure:   strings.HasPrefix(b.o.RedirectURL, "https:"),
 		SameSite: http.SameSiteLaxMode,
-	}
-	if cookie.Value == "" {
-		cookie.Value = rand.Text()
 	}
 	if !b.markOpened(p, cookie.Value) {
 		writePage(w, http.StatusBadRequest, expiredText, "")
@@ -167,10 +164,5 @@ func writePage(w http.ResponseWriter, status int, text, more string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	fmt.Fprintf(
-		w,
-		"<!doctype html><meta charset=utf-8><title>ravenbot</title><p>%s</p>%s\n",
-		html.EscapeString(text),
-		more,
-	)
+	fmt.Fprintf(w, "<!doctype html><meta charset=utf-8><title>ravenbot</title><p>%s</p>%s\n", html.EscapeString(text), more)
 }

@@ -31,9 +31,7 @@ func readChallenge(resp *http.Response) *challenge {
 			}
 			c.bearer = true
 			c.insufficientScope = c.insufficientScope || ch.params["error"] == "insufficient_scope"
-			if c.metadata == "" {
-				c.metadata = ch.params["resource_metadata"]
-			}
+			c.metadata = cmp.Or(c.metadata, ch.params["resource_metadata"])
 			c.scopes = union(c.scopes, scopesOf(ch.params["scope"]))
 		}
 	}
@@ -96,9 +94,9 @@ func scopesOf(s string) []string {
 
 // union returns a and the elements of b that are not in a, in order.
 func union(a, b []string) []string {
-	list := append([]string(nil), a...)
+	list := slices.Clone(a)
 	for _, s := range b {
-		if !covers(list, []string{s}) {
+		if !slices.Contains(list, s) {
 			list = append(list, s)
 		}
 	}

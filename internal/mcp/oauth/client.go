@@ -1,7 +1,7 @@
 package oauth
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -91,16 +91,9 @@ func (s *session) register(ctx context.Context, p *target, scopes []string) (cli
 	if len(scopes) > 0 {
 		about["scope"] = strings.Join(scopes, " ")
 	}
-	body, err := json.Marshal(about)
-	if err != nil {
-		return client{}, fmt.Errorf("register a client: %w", err)
-	}
-	r, err := http.NewRequest(http.MethodPost, p.register, bytes.NewReader(body))
-	if err != nil {
-		return client{}, fmt.Errorf("register a client: %w", err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	status, d, err := s.fetchJSON(ctx, r)
+	body, _ := json.Marshal(about) // cannot fail for texts and lists of them
+	header := http.Header{"Content-Type": {"application/json"}}
+	status, d, err := s.fetchJSON(ctx, http.MethodPost, p.register, header, string(body))
 	if err != nil {
 		return client{}, fmt.Errorf("register a client: %w", err)
 	}
@@ -109,9 +102,7 @@ func (s *session) register(ctx context.Context, p *target, scopes []string) (cli
 		return client{}, fmt.Errorf("the authorization server %.200s did not register the bot: %w",
 			p.issuer, readRefusal(status, d, nil))
 	}
-	if c.Method == "" {
-		c.Method = wanted
-	}
+	c.Method = cmp.Or(c.Method, wanted)
 	// Whatever method the server names: without a secret the client is public.
 	if c.Secret == "" {
 		c.Method = none
@@ -137,12 +128,10 @@ func (b *Broker) clientMetadata() map[string]any {
 // applicationType tells a client on a person's own machine, "native", from one on a server, "web"
 // (OpenID Connect Registration, 2). Some servers allow loopback addresses for native clients alone.
 func applicationType(redirect string) string {
-	u, err := url.Parse(redirect)
-	if err != nil {
-		return "web"
-	}
-	if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && addr.IsLoopback() {
-		return "native"
+	if u, err := url.Parse(redirect); err == nil {
+		if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && addr.IsLoopback() {
+			return "native"
+		}
 	}
 	return "web"
 }
@@ -202,16 +191,12 @@ func (s *session) signAssertion(c client, audience string) (string, error) {
 		return "", errors.New("the private key of the client is neither EC on P-256 nor RSA")
 	}
 	now := s.b.o.Now()
-	head, err := json.Marshal(map[string]string{"alg": name, "typ": "JWT"})
-	if err != nil {
-		return "", err
+	part := func(v any) string {
+		data, _ := json.Marshal(v) // cannot fail for texts and numbers
+		return base64.RawURLEncoding.EncodeToString(data)
 	}
-	claims, err := json.Marshal(map[string]any{"iss": c.ID, "sub": c.ID, "aud": audience, "jti": rand.Text(),
-		"iat": now.Unix(), "exp": now.Add(time.Minute).Unix()})
-	if err != nil {
-		return "", err
-	}
-	text := base64.RawURLEncoding.EncodeToString(head) + "." + base64.RawURLEncoding.EncodeToString(claims)
+	text := part(map[string]string{"alg": name, "typ": "JWT"}) + "." + part(map[string]any{"iss": c.ID, "sub": c.ID,
+		"aud": audience, "jti": rand.Text(), "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()})
 	signature, err := sign(key, []byte(text))
 	if err != nil {
 		return "", errors.New("the private key of the client cannot sign")

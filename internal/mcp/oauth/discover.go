@@ -266,17 +266,11 @@ func (s *session) readMetadata(d document) (authServer, error) {
 		signs:     decodeField[bool](d, "authorization_response_iss_parameter_supported"),
 		s256:      slices.Contains(d.list("code_challenge_methods_supported"), "S256"),
 	}
-	endpoints := map[string]string{
-		"authorization_endpoint": a.authorize,
-		"token_endpoint":         a.token,
-		"registration_endpoint":  a.register,
-	}
-	for name, at := range endpoints {
-		if at == "" {
-			continue
-		}
-		if _, err := s.checkURL(at); err != nil {
-			return a, fmt.Errorf("authorization server %.200s: %s: %w", a.issuer, name, err)
+	for _, name := range []string{"authorization_endpoint", "token_endpoint", "registration_endpoint"} {
+		if at := d.text(name); at != "" {
+			if _, err := s.checkURL(at); err != nil {
+				return a, fmt.Errorf("authorization server %.200s: %s: %w", a.issuer, name, err)
+			}
 		}
 	}
 	if a.token == "" {
@@ -308,11 +302,7 @@ func (s *session) fetchDocument(ctx context.Context, at string) (document, error
 	if _, err := s.checkURL(at); err != nil {
 		return nil, fmt.Errorf("get metadata: %w", err)
 	}
-	r, err := http.NewRequest(http.MethodGet, at, nil)
-	if err != nil {
-		return nil, fmt.Errorf("get metadata: %w", err)
-	}
-	status, d, err := s.fetchJSON(ctx, r)
+	status, d, err := s.fetchJSON(ctx, http.MethodGet, at, http.Header{}, "")
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("get metadata: %w", err)
@@ -327,9 +317,14 @@ func (s *session) fetchDocument(ctx context.Context, at string) (document, error
 // fetchJSON makes one request through package egress, within requestTimeout, and returns the status
 // and the document; nil if the answer is not a JSON object. A status that is no success is no
 // error. The error may name the address, and no header or body of the request.
-func (s *session) fetchJSON(ctx context.Context, r *http.Request) (int, document, error) {
+func (s *session) fetchJSON(ctx context.Context, method, at string, h http.Header, body string) (int, document, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, at, strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header = h
 	client := s.egress.HTTPClient()
 	// A redirect to another origin could carry a secret there, so it ends the request.
 	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
@@ -342,21 +337,18 @@ func (s *session) fetchJSON(ctx context.Context, r *http.Request) (int, document
 	defer s.egress.CloseIdle()
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", "ravenbot")
-	resp, err := client.Do(r.WithContext(ctx))
+	resp, err := client.Do(r)
 	if err != nil {
 		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
+	answer, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, maxDocument))
 	if err != nil {
 		return 0, nil, fmt.Errorf("%s %s: %w", r.Method, r.URL, err)
 	}
-	if len(body) > maxDocument {
-		return 0, nil, fmt.Errorf("%s %s: the answer is larger than %d bytes", r.Method, r.URL, maxDocument)
-	}
 	var d document
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); strings.HasSuffix(kind, "json") {
-		_ = json.Unmarshal(body, &d) // anything but an object counts as none
+		_ = json.Unmarshal(answer, &d) // anything but an object counts as none
 	}
 	return resp.StatusCode, d, nil
 }

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,14 +22,11 @@ type refusedError struct {
 }
 
 func (e refusedError) Error() string {
-	text := fmt.Sprintf("HTTP %d", e.status)
-	if e.code != "" {
-		text += " " + e.code
-	}
+	text := fmt.Sprintf("HTTP %d %s", e.status, e.code)
 	if e.detail != "" {
 		text += " (" + e.detail + ")"
 	}
-	return text
+	return strings.TrimSpace(text)
 }
 
 // readRefusal reads an OAuth error. It masks secrets that the server repeats.
@@ -62,27 +60,18 @@ func (s *session) requestToken(
 	who client,
 	form url.Values,
 ) (record, error) {
-	header := http.Header{}
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	if err := s.authenticate(form, header, who, issuer); err != nil {
 		return record{}, err
 	}
-	r, err := http.NewRequest(http.MethodPost, endpoint, strings.NewReader(form.Encode()))
-	if err != nil {
-		return record{}, fmt.Errorf("ask for a token: %w", err)
-	}
-	r.Header = header
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	status, d, err := s.fetchJSON(context.WithoutCancel(ctx), r)
+	status, d, err := s.fetchJSON(context.WithoutCancel(ctx), http.MethodPost, endpoint, header, form.Encode())
 	if err != nil {
 		return record{}, fmt.Errorf("ask for a token: %w", err)
 	}
 	if status != http.StatusOK || d == nil {
-		secrets := []string{
-			who.Secret,
-			form.Get("code"),
-			form.Get("code_verifier"),
-			form.Get("refresh_token"),
-			form.Get("client_assertion"),
+		secrets := []string{who.Secret}
+		for _, name := range []string{"code", "code_verifier", "refresh_token", "client_assertion"} {
+			secrets = append(secrets, form.Get(name))
 		}
 		return record{}, fmt.Errorf("ask %s for a token: %w", endpoint, readRefusal(status, d, secrets))
 	}
@@ -153,9 +142,7 @@ func (s *session) refresh(ctx context.Context) error {
 		return s.signInError(err)
 	}
 	// A server that does not rotate refresh tokens leaves it out (RFC 6749, 6).
-	if t.Refresh == "" {
-		t.Refresh = s.rec.Refresh
-	}
+	t.Refresh = cmp.Or(t.Refresh, s.rec.Refresh)
 	if t.Granted == nil {
 		t.Granted = s.rec.Granted
 	}

@@ -13,8 +13,8 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -129,15 +129,9 @@ type Broker struct {
 	pending  map[string]*pending // by state
 }
 
-// New returns a Broker, which reads stored records only when they are needed. It returns an error
-// where Egress or Box is missing, or RedirectURL is no http or https address.
+// New returns a Broker, which reads stored records only when they are needed. It returns an error if RedirectURL is no
+// http or https address.
 func New(o Options) (*Broker, error) {
-	if o.Egress == nil {
-		return nil, errors.New("oauth: Options.Egress is missing")
-	}
-	if o.Box == nil {
-		return nil, errors.New("oauth: Options.Box is missing")
-	}
 	back, err := url.Parse(o.RedirectURL)
 	if err != nil || back.Host == "" || back.Scheme != "https" && back.Scheme != "http" {
 		return nil, fmt.Errorf("oauth: %q is not an address that browsers can return to", o.RedirectURL)
@@ -185,11 +179,7 @@ func ownHosts(at *url.URL) []string {
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" {
 		return []string{host}
 	}
-	port := at.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[at.Scheme]
-	}
-	return []string{host + ":" + port}
+	return []string{host + ":" + cmp.Or(at.Port(), map[string]string{"http": "80", "https": "443"}[at.Scheme])}
 }
 
 // Waiting returns the consent that is being asked for, and false where there is none.

@@ -208,7 +208,7 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 		{"not the issuer configured", func(*peer) {}, Entry{Issuer: "https://ours.example"}, "not the one that is configured"},
 		{"no metadata", func(p *peer) { p.named.where = "/nowhere" }, Entry{}, "does not describe itself"},
 		{"2025-03-26, not the issuer configured", func(p *peer) { p.inHeader, p.metadata = false, "" }, Entry{Issuer: "https://ours.example"}, "does not name the authorization server"},
-		{"endless metadata", func(p *peer) { p.named.more["x"] = strings.Repeat("x", maxDocument) }, Entry{}, "larger than"},
+		{"endless metadata", func(p *peer) { p.named.more["x"] = strings.Repeat("x", maxDocument) }, Entry{}, "too large"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -647,8 +647,6 @@ func TestNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []Options{
-		{Box: newBox(t, 1), RedirectURL: "https://x/cb"},
-		{Egress: out, RedirectURL: "https://x/cb"},
 		{Egress: out, Box: newBox(t, 1), RedirectURL: "/cb"},
 	} {
 		if _, err := New(o); err == nil {

@@ -70,20 +70,15 @@ func (b *Broker) load(key string, into any) bool {
 	if err == nil && len(sealed) == 0 {
 		return false
 	}
+	var plain []byte
 	if err == nil {
-		err = b.unseal(key, sealed, into)
+		plain, err = b.o.Box.Open(key, sealed)
+	}
+	if err == nil {
+		err = json.Unmarshal(plain, into)
 	}
 	if err != nil {
 		b.o.Log.Warn("failed to read an mcp token", "key", key, "error", err)
 	}
 	return err == nil
-}
-
-// unseal decrypts a record that was sealed under a key into a value.
-func (b *Broker) unseal(key string, sealed []byte, into any) error {
-	plain, err := b.o.Box.Open(key, sealed)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(plain, into)
 }
