@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -128,12 +129,7 @@ func mayRepeat(err error, h tool.Hints) bool {
 }
 
 // callTimeout returns how long a call of the server may take.
-func (s *server) callTimeout() time.Duration {
-	if s.c.Timeout > 0 {
-		return s.c.Timeout
-	}
-	return defaultTimeout
-}
+func (s *server) callTimeout() time.Duration { return cmp.Or(s.c.Timeout, defaultTimeout) }
 
 // awaitConnection returns the connection, or nil and the state of the server. A server
 // that was not started because its tools were known is started now. A lost server that is about to be

@@ -263,7 +263,7 @@ func (s *server) handshake(
 	if err == nil {
 		var result *sdk.InitializeResult
 		request := sdk.InitializeRequest{}
-		request.Params.ClientInfo = sdk.Implementation{Name: "ravenbot", Version: s.clientVersion()}
+		request.Params.ClientInfo = sdk.Implementation{Name: "ravenbot", Version: s.o.Version}
 		if result, err = conn.client.Initialize(ctx, request); err == nil {
 			conn.info = serverInfo{
 				transport: name,
@@ -277,14 +277,6 @@ func (s *server) handshake(
 	}
 	conn.close()
 	return nil, err
-}
-
-// clientVersion returns the version of the bot that servers are told.
-func (s *server) clientVersion() string {
-	if s.o.Version == "" {
-		return "dev"
-	}
-	return s.o.Version
 }
 
 // watchChanges asks a server of the newest protocol to say when its tools change (older

@@ -12,29 +12,21 @@ import (
 // their code.
 func (t toolSpec) render() string {
 	var b strings.Builder
-	for _, part := range []struct{ what, text string }{
-		{"name", t.Name},
-		{"title", t.Title},
-		{"description", t.Description},
-	} {
-		if part.text != "" {
-			fmt.Fprintf(&b, "%s: %s\n", part.what, part.text)
+	for _, part := range [][2]string{{"name", t.Name}, {"title", t.Title}, {"description", t.Description}} {
+		if part[1] != "" {
+			fmt.Fprintf(&b, "%s: %s\n", part[0], part[1])
 		}
 	}
-	for _, part := range []struct {
-		what string
-		raw  json.RawMessage
-	}{{"annotations", t.Notes}, {"inputSchema", t.Schema}, {"outputSchema", t.Output}} {
-		if len(part.raw) == 0 {
-			continue
+	names := []string{"annotations", "inputSchema", "outputSchema"}
+	for i, raw := range []json.RawMessage{t.Notes, t.Schema, t.Output} {
+		var indented any = raw
+		if value := decodeJSON(raw); value != nil {
+			readable, _ := json.MarshalIndent(value, "", "  ") // it came as JSON
+			indented = readable
 		}
-		indented := []byte(part.raw)
-		if value := decodeJSON(part.raw); value != nil {
-			if readable, err := json.MarshalIndent(value, "", "  "); err == nil {
-				indented = readable
-			}
+		if len(raw) > 0 {
+			fmt.Fprintf(&b, "%s: %s\n", names[i], indented)
 		}
-		fmt.Fprintf(&b, "%s: %s\n", part.what, indented)
 	}
 	return showHidden(b.String())
 }

@@ -183,13 +183,10 @@ func TestProtocolEra(t *testing.T) {
 			t.Errorf("%q with %v learned: %v, want %v", tt.protocol, tt.learned, got, tt.want)
 		}
 	}
-	h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Version: "7"}))
-	s := must(h.server("a"))
-	if got := s.clientVersion(); got != "7" {
-		t.Errorf("our version is %q", got)
-	}
-	if s.o.Version = ""; s.clientVersion() != "dev" {
-		t.Errorf("without one our version is %q", s.clientVersion())
+	for version, want := range map[string]string{"7": "7", "": "dev"} {
+		if got := must(NewHost(Options{Version: version})).o.Version; got != want {
+			t.Errorf("our version %q is %q", version, got)
+		}
 	}
 }
 

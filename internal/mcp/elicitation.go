@@ -140,7 +140,6 @@ func (c *connection) urlElicitationDone(id string) <-chan struct{} {
 	return c.urlElicitations[id]
 }
 
-// finishURLElicitation closes the channel of urlElicitationDone.
 func (c *connection) finishURLElicitation(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -283,7 +283,6 @@ func (h *Host) leaseServer(one *server) (release func()) {
 	})
 }
 
-// server returns the server of a name, or an error that wraps ErrNotFound.
 func (h *Host) server(name string) (*server, error) {
 	h.mu.Lock()
 	s := h.servers[name]

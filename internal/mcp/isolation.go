@@ -248,7 +248,6 @@ func isWithin(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
 }
 
-// entryNames returns the names in a folder; none where it cannot be read.
 func entryNames(folder string) []string {
 	entries, _ := os.ReadDir(folder) // what cannot be read is not opened by a server of the same user either
 	names := make([]string, len(entries))

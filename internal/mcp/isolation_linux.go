@@ -312,7 +312,6 @@ func splitAround(folder string, hidden []string) (allow, listable []string) {
 	return allow, listable
 }
 
-// restrictThread restricts the thread by Landlock.
 func restrictThread(abi int, allow allowed, withoutTCP bool) error {
 	access := accessOf(abi)
 	attr := landlock.RulesetAttr{HandledAccessFS: access}

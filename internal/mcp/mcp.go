@@ -21,6 +21,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -160,21 +161,12 @@ func (noWatcher) Watch(int) func() { return func() {} }
 
 // withDefaults returns options with the defaults for those that are zero.
 func withDefaults(o Options) Options {
-	if o.HealthInterval <= 0 {
-		o.HealthInterval = 60 * time.Second
-	}
-	if o.StatusTTL <= 0 {
-		o.StatusTTL = 300 * time.Second
-	}
-	if o.StartTimeout <= 0 {
-		o.StartTimeout = 120 * time.Second
-	}
-	if o.silence <= 0 {
-		o.silence = defaultSilence
-	}
-	if o.reconnectWait <= 0 {
-		o.reconnectWait = defaultReconnectWait
-	}
+	o.HealthInterval = cmp.Or(o.HealthInterval, 60*time.Second)
+	o.StatusTTL = cmp.Or(o.StatusTTL, 300*time.Second)
+	o.StartTimeout = cmp.Or(o.StartTimeout, 120*time.Second)
+	o.silence = cmp.Or(o.silence, defaultSilence)
+	o.reconnectWait = cmp.Or(o.reconnectWait, defaultReconnectWait)
+	o.Version = cmp.Or(o.Version, "dev")
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

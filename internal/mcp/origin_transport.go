@@ -70,7 +70,7 @@ func newOriginTransport(origin *url.URL, headers map[string]string) *originTrans
 // originTransport returns a transport to the server, with the credentials of SignIns.
 func (s *server) originTransport(at *url.URL) *originTransport {
 	g := newOriginTransport(at, s.c.Headers)
-	g.answers, g.agent = s.h.answers, "ravenbot/"+s.clientVersion()
+	g.answers, g.agent = s.h.answers, "ravenbot/"+s.o.Version
 	if s.o.SignIns != nil {
 		g.authorized = s.o.SignIns.Authorize(s.c, g.authorized)
 	}

@@ -40,7 +40,6 @@ type pins struct {
 	lost  bool           // the stored pins could not be read
 }
 
-// pin is one tool of pins.
 type pin struct {
 	Hash string   `json:"hash"` // toolSpec.hash of Tool
 	Tool toolSpec `json:"tool"`

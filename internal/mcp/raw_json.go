@@ -34,10 +34,8 @@ func jsonList(raw json.RawMessage) (list []json.RawMessage) {
 	return list
 }
 
-// jsonString returns the value of a JSON string; "" if raw is not one.
 func jsonString(raw json.RawMessage) string { return decodeAs[string](raw) }
 
-// jsonBool returns the value of a JSON boolean; nil if raw is not one.
 func jsonBool(raw json.RawMessage) *bool { return decodeAs[*bool](raw) }
 
 // decodeAs returns JSON as a value; the zero value if it has another type.

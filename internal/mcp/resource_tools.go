@@ -76,10 +76,8 @@ func (h *Host) ResourceTools() []tool.Tool {
 	return list
 }
 
-// reads are the hints of tools that only read.
 var reads = tool.Hints{ReadOnly: new(true)}
 
-// resourceTool is a tool of ResourceTools.
 type resourceTool struct {
 	h *Host
 	tool.Func
@@ -99,7 +97,6 @@ func (t resourceTool) DecidedAs(args json.RawMessage) tool.Named {
 	return tool.Named{Name: tool.SafeName(spec.Server, spec.Name), Tool: tool.Func{Described: spec, Do: t.Do}}
 }
 
-// resourceArgs are the arguments of the tools of ResourceTools.
 type resourceArgs struct {
 	Server    string            `json:"server"`
 	URI       string            `json:"uri"`
@@ -114,7 +111,6 @@ type serverFeatures struct {
 	Prompts   bool `json:"prompts,omitempty"`
 }
 
-// has reports whether a server offers "resources" or "prompts".
 func (o serverFeatures) has(kind string) bool {
 	return kind == "resources" && o.Resources || kind == "prompts" && o.Prompts
 }
@@ -333,7 +329,6 @@ func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, e
 	})
 }
 
-// getPrompt returns the messages that a server makes of a prompt.
 func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, error) {
 	send := func(ctx context.Context, c *connection, m *sdk.Meta) error {
 		request := sdk.GetPromptRequest{}
@@ -352,7 +347,6 @@ func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, erro
 	})
 }
 
-// read sends one request to one server, and returns the parts and files of the result.
 func (h *Host) read(
 	ctx context.Context,
 	name, kind string,

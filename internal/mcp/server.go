@@ -179,7 +179,6 @@ func (s *server) run(ctx context.Context) {
 	}
 }
 
-// startsOnCall reports whether the server is started by its first call.
 func (s *server) startsOnCall() bool { return s.restored && !s.c.Eager }
 
 // retryDelay returns the delay after n failed attempts: doubling, at most maxDelay, and
@@ -402,7 +401,6 @@ func (s *server) recordFailure(err error, wait time.Duration, came outcome) {
 	s.logs.add("bot", []byte("failed: "+problem))
 }
 
-// markStopped sets the state to Stopped and ends the wait for a first attempt.
 func (s *server) markStopped() {
 	s.mu.Lock()
 	s.wanted = false
@@ -411,7 +409,6 @@ func (s *server) markStopped() {
 	s.endFirstAttempt()
 }
 
-// dropTools drops the tools of a server that could not be connected.
 func (s *server) dropTools() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

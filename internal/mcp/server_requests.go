@@ -51,7 +51,6 @@ func (s *server) clientCapabilities() sdk.ClientCapabilities {
 	return c
 }
 
-// requestError is an error in answer to a request of a server.
 type requestError struct {
 	code    int
 	message string

@@ -134,7 +134,6 @@ func checkStatus(status int) error {
 	return statusError(status)
 }
 
-// readStream handles events until the stream ends.
 func (s *sseTransport) readStream(body io.ReadCloser) {
 	defer body.Close()
 	s.fail(fmt.Errorf("the event stream ended: %w", readEvents(body, s.handleEvent)))

@@ -39,12 +39,8 @@ func inspect(t toolSpec) inspectedTool {
 	case isTooDeep(t.Schema), isTooDeep(t.Output), isTooDeep(t.Notes):
 		i.refusal = fmt.Sprintf("its schema is nested more than %d levels deep", maxNesting)
 	}
-	for _, part := range []struct{ what, text string }{
-		{"name", t.Name},
-		{"title", t.Title},
-		{"description", t.Description},
-	} {
-		i.flags = append(i.flags, findSuspicions(part.what, part.text)...)
+	for _, part := range [][2]string{{"name", t.Name}, {"title", t.Title}, {"description", t.Description}} {
+		i.flags = append(i.flags, findSuspicions(part[0], part[1])...)
 	}
 	input := decodeJSON(t.Schema)
 	i.scanValue("inputSchema", input)

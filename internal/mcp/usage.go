@@ -13,7 +13,6 @@ const (
 	maxServerProcesses = 512
 )
 
-// groupUsage is what the processes of a group use.
 type groupUsage struct {
 	memory    int64 // bytes in RAM, shared pages counted for each process
 	processes int

@@ -25,7 +25,6 @@ type userConnections struct {
 	closed bool                   // the server has ended: no more are made
 }
 
-// userServer is the connection of one user.
 type userServer struct {
 	*server
 	idle *time.Timer

@@ -213,7 +213,6 @@ func mendHandshake(response *transport.JSONRPCResponse) error {
 // requests itself, since the library would lose parts of them.
 func (t *wrappedTransport) SetRequestHandler(transport.RequestHandler) {}
 
-// captureKey is the key of a captured result in a context.
 type captureKey struct{}
 
 // withCapture returns a context whose requests leave their raw result; it stays nil without a result.

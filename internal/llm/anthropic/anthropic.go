@@ -69,9 +69,7 @@ func New(o Options) *Model {
 			Optional: []client.Field{{Path: "temperature"}, {Path: "stop_sequences"}},
 			Log:      o.Log,
 		}),
-		tools: toolschema.New(toolschema.JSONSchema, func(t llm.ToolSpec, schema json.RawMessage) any {
-			return toolDecl{t.Name, t.Description, schema}
-		}),
+		tools: toolschema.New(toolschema.JSONSchema, "input_schema", nil),
 	}
 }
 

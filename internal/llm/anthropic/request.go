@@ -37,7 +37,7 @@ type message struct {
 type content struct {
 	Type      string         `json:"type"` // text, image, tool_use or tool_result
 	Text      string         `json:"text,omitempty"`
-	Source    *image         `json:"source,omitempty"`
+	Source    map[string]any `json:"source,omitempty"`
 	ID        string         `json:"id,omitempty"`
 	Name      string         `json:"name,omitempty"`
 	Input     any            `json:"input,omitempty"`
@@ -45,20 +45,6 @@ type content struct {
 	IsError   bool           `json:"is_error,omitempty"`
 	Content   []any          `json:"content,omitempty"` // of a result
 	Cache     map[string]any `json:"cache_control,omitempty"`
-}
-
-// image is an image in base64.
-type image struct {
-	Type      string `json:"type"` // base64
-	MediaType string `json:"media_type"`
-	Data      string `json:"data"`
-}
-
-// toolDecl declares a tool.
-type toolDecl struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Schema      json.RawMessage `json:"input_schema"`
 }
 
 // cacheMark asks the provider to cache a request up to a block.
@@ -167,7 +153,7 @@ func newBlock(p llm.Part, role llm.Role) any {
 		return &content{Type: "tool_use", ID: toolID(p.Call.ID), Name: p.Call.Name, Input: callInput(p.Call.Args)}
 	case p.Media != nil:
 		data := base64.StdEncoding.EncodeToString(p.Media.Data)
-		return &content{Type: "image", Source: &image{"base64", p.Media.Type, data}}
+		return &content{Type: "image", Source: map[string]any{"type": "base64", "media_type": p.Media.Type, "data": data}}
 	case p.Thought && role == llm.Assistant && len(p.Raw) > 0:
 		return p.Raw // as it came: its signature covers it
 	case p.Thought || strings.TrimSpace(p.Text) == "":

@@ -79,9 +79,7 @@ func New(o Options) (*Model, error) {
 		},
 		Log: o.Log,
 	})
-	m.tools = toolschema.New(toolschema.Gemini, func(t llm.ToolSpec, schema json.RawMessage) any {
-		return declaration{t.Name, t.Description, schema}
-	})
+	m.tools = toolschema.New(toolschema.Gemini, "parametersJsonSchema", nil)
 	return m, nil
 }
 

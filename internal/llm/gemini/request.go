@@ -30,13 +30,6 @@ type config struct {
 	Schema          json.RawMessage `json:"responseJsonSchema,omitempty"`
 }
 
-// declaration is a tool in the API's form.
-type declaration struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Schema      json.RawMessage `json:"parametersJsonSchema,omitempty"`
-}
-
 // content is what one role said. Its parts are of type part, or json.RawMessage where the API itself wrote them.
 type content struct {
 	Role  string `json:"role,omitempty"`
@@ -45,12 +38,12 @@ type content struct {
 
 // part is a part that the bot writes. One of its fields is set, and Thought or Signature beside it.
 type part struct {
-	Text      *string           `json:"text,omitempty"`
-	Thought   bool              `json:"thought,omitempty"`
-	Call      *functionCall     `json:"functionCall,omitempty"`
-	Signature []byte            `json:"thoughtSignature,omitempty"`
-	Response  *functionResponse `json:"functionResponse,omitempty"`
-	Media     *blob             `json:"inlineData,omitempty"`
+	Text      *string        `json:"text,omitempty"`
+	Thought   bool           `json:"thought,omitempty"`
+	Call      *functionCall  `json:"functionCall,omitempty"`
+	Signature []byte         `json:"thoughtSignature,omitempty"`
+	Response  map[string]any `json:"functionResponse,omitempty"`
+	Media     map[string]any `json:"inlineData,omitempty"`
 }
 
 // functionCall is a call of a tool. Older models send no id.
@@ -58,19 +51,6 @@ type functionCall struct {
 	ID   string          `json:"id,omitempty"`
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args,omitempty"`
-}
-
-// functionResponse is the result of a call.
-type functionResponse struct {
-	ID       string            `json:"id,omitempty"`
-	Name     string            `json:"name"`
-	Response map[string]string `json:"response"`
-}
-
-// blob is an image or a sound.
-type blob struct {
-	Type string `json:"mimeType"`
-	Data []byte `json:"data"`
 }
 
 // textPart returns a part of text, which may be empty.
@@ -186,10 +166,13 @@ func newPart(p llm.Part, ids map[string]string) part {
 		if p.Result.IsError {
 			key = "error"
 		}
-		return part{Response: &functionResponse{ID: ids[p.Result.ID], Name: p.Result.Name,
-			Response: map[string]string{key: p.Result.Content}}}
+		response := map[string]any{"name": p.Result.Name, "response": map[string]string{key: p.Result.Content}}
+		if id := ids[p.Result.ID]; id != "" {
+			response["id"] = id
+		}
+		return part{Response: response}
 	case p.Media != nil:
-		return part{Media: &blob{Type: p.Media.Type, Data: p.Media.Data}}
+		return part{Media: map[string]any{"mimeType": p.Media.Type, "data": p.Media.Data}}
 	}
 	one := textPart(p.Text)
 	one.Thought = p.Thought

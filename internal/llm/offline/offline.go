@@ -42,7 +42,6 @@ func (Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, e
 	}
 }
 
-// answer returns the parts of the answer to a request.
 func answer(r llm.Request) []llm.Part {
 	words := lastUserText(r)
 	// Results come first: the user's words that led to them are still the last ones.
@@ -65,7 +64,6 @@ func answer(r llm.Request) []llm.Part {
 	return textPart(introduction(r.Tools))
 }
 
-// textPart returns an answer of text.
 func textPart(text string) []llm.Part { return []llm.Part{{Text: text}} }
 
 // callParts returns an answer of tool calls, with ids.
@@ -216,7 +214,6 @@ func summarizePage(page string) string {
 		"\n\n*These are the main sentences of the page, chosen without a language model.*"
 }
 
-// formatResult returns a result as a code block; JSON is indented.
 func formatResult(s string) string {
 	var v any
 	if json.Unmarshal([]byte(s), &v) == nil {
@@ -232,7 +229,6 @@ func formatResult(s string) string {
 	return fence + "\n" + strings.TrimRight(s, "\n") + "\n" + fence
 }
 
-// introduction returns the answer to what this model cannot do.
 func introduction(tools []llm.ToolSpec) string {
 	return "I am the **offline model**: no language model is connected, so I cannot answer questions in my own words. " +
 		"(Set `GEMINI_API_KEY` in `.env` to connect one.) " + listAbilities(tools)

@@ -80,8 +80,8 @@ func New(o Options) *Model {
 			},
 			Log: o.Log,
 		}),
-		tools: toolschema.New(toolschema.JSONSchema, func(t llm.ToolSpec, schema json.RawMessage) any {
-			return toolDecl{"function", function{t.Name, t.Description, schema}}
+		tools: toolschema.New(toolschema.JSONSchema, "parameters", func(declaration map[string]any) any {
+			return map[string]any{"type": "function", "function": declaration}
 		}),
 	}
 }

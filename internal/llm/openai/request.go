@@ -38,31 +38,8 @@ type message struct {
 	ToolCallID string           `json:"tool_call_id,omitempty"`
 }
 
-// contentPart is a part of a message that is more than text.
-type contentPart struct {
-	Type     string        `json:"type"` // text, image_url or thinking
-	Text     string        `json:"text,omitempty"`
-	ImageURL *image        `json:"image_url,omitempty"`
-	Thinking []contentPart `json:"thinking,omitempty"`
-}
-
-// image is an image as a data URL.
-type image struct {
-	URL string `json:"url"`
-}
-
-// toolDecl declares a tool, whose type is always function.
-type toolDecl struct {
-	Type     string   `json:"type"`
-	Function function `json:"function"`
-}
-
-// function describes a tool to the model. Parameters is the JSON Schema of an object.
-type function struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters"`
-}
+// textPart returns a part of a message that is more than text.
+func textPart(text string) any { return map[string]any{"type": "text", "text": text} }
 
 // encodeRequest returns the body of a request, and the names of parameters that its declarations replace.
 func (m *Model) encodeRequest(r llm.Request, h habits) ([]byte, toolschema.Names, error) {
@@ -105,7 +82,7 @@ type messageWriter struct {
 func (w messageWriter) convert(said llm.Message) (out []any, err error) {
 	one := message{Role: string(said.Role)}
 	var texts, tagged []string
-	var images []contentPart
+	var images []any
 	added := additions{}
 	for _, p := range said.Parts {
 		switch {
@@ -120,7 +97,7 @@ func (w messageWriter) convert(said llm.Message) (out []any, err error) {
 			one.ToolCalls = append(one.ToolCalls, call)
 		case p.Media != nil:
 			url := "data:" + p.Media.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Media.Data)
-			images = append(images, contentPart{Type: "image_url", ImageURL: &image{url}})
+			images = append(images, map[string]any{"type": "image_url", "image_url": map[string]any{"url": url}})
 		case p.Thought && len(p.Raw) == 0: // it stood in the text
 			tagged = append(tagged, p.Text)
 		case p.Thought:
@@ -143,11 +120,11 @@ func (w messageWriter) convert(said llm.Message) (out []any, err error) {
 	// Images need a list of parts; a message with calls alone must have null as its content.
 	switch thinking, _ := added["content"].(string); {
 	case len(images) > 0:
-		one.Content = append([]contentPart{{Type: "text", Text: text}}, images...)
+		one.Content = append([]any{textPart(text)}, images...)
 	case thinking != "": // Mistral's form
-		list := []contentPart{{Type: "thinking", Thinking: []contentPart{{Type: "text", Text: thinking}}}}
+		list := []any{map[string]any{"type": "thinking", "thinking": []any{textPart(thinking)}}}
 		if text != "" {
-			list = append(list, contentPart{Type: "text", Text: text})
+			list = append(list, textPart(text))
 		}
 		one.Content = list
 	case text != "" || len(one.ToolCalls) == 0:

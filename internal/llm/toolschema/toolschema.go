@@ -36,7 +36,8 @@ const maxFitted = 4096
 // are declared for every message. It is safe for concurrent use.
 type Declarer struct {
 	dialect Dialect
-	declare func(t llm.ToolSpec, schema json.RawMessage) any
+	key     string // of the schema in a declaration
+	wrap    func(declaration map[string]any) any
 
 	mu      sync.Mutex
 	fitted  map[string]fitted // by original schema
@@ -51,10 +52,11 @@ type fitted struct {
 	names  map[string]string
 }
 
-// New returns a Declarer. The function declare returns the declaration of one tool in the API's form, for
-// encoding/json; in the Gemini dialect schema is nil for a tool without arguments.
-func New(d Dialect, declare func(t llm.ToolSpec, schema json.RawMessage) any) *Declarer {
-	return &Declarer{dialect: d, declare: declare, fitted: map[string]fitted{}}
+// New returns a Declarer whose declarations are objects with name, description and the schema under a key. The schema is
+// missing for a tool without arguments in the Gemini dialect. The function wrap, which may be nil, returns the form in
+// which the API takes such an object.
+func New(d Dialect, key string, wrap func(declaration map[string]any) any) *Declarer {
+	return &Declarer{dialect: d, key: key, wrap: wrap, fitted: map[string]fitted{}}
 }
 
 // Declare returns the declarations of tools as a JSON array, and the names of parameters that differ from the original
@@ -72,7 +74,18 @@ func (d *Declarer) Declare(tools []llm.ToolSpec) (json.RawMessage, Names) {
 	d.names = Names{}
 	for _, t := range tools {
 		f := d.fit(t.Schema)
-		list = append(list, d.declare(t, f.schema))
+		declaration := map[string]any{"name": t.Name}
+		if t.Description != "" {
+			declaration["description"] = t.Description
+		}
+		if f.schema != nil {
+			declaration[d.key] = f.schema
+		}
+		if d.wrap != nil {
+			list = append(list, d.wrap(declaration))
+		} else {
+			list = append(list, declaration)
+		}
 		if len(f.names) > 0 {
 			d.names[t.Name] = f.names
 		}

@@ -127,16 +127,6 @@ func TestFit_SomethingToChange_KeepsTheOrder(t *testing.T) {
 	}
 }
 
-// declaration is how the tests declare a tool.
-type declaration struct {
-	Name   string          `json:"name"`
-	Schema json.RawMessage `json:"schema,omitempty"`
-}
-
-func newDeclarer(d toolschema.Dialect) *toolschema.Declarer {
-	return toolschema.New(d, func(t llm.ToolSpec, schema json.RawMessage) any { return declaration{t.Name, schema} })
-}
-
 func TestDeclarer_NamesThatProvidersRefuse_AreRestored(t *testing.T) {
 	long := strings.Repeat("x", 80)
 	accepted := map[toolschema.Dialect]string{
@@ -144,7 +134,7 @@ func TestDeclarer_NamesThatProvidersRefuse_AreRestored(t *testing.T) {
 		toolschema.Gemini:     `^[A-Za-z_][A-Za-z0-9_]{0,63}$`,
 	}
 	for dialect, pattern := range accepted {
-		d := newDeclarer(dialect)
+		d := toolschema.New(dialect, "schema", nil)
 		encoded, names := d.Declare([]llm.ToolSpec{{Name: "other"}, {Name: "tool", Schema: json.RawMessage(`{"type":"object",
 			"properties":{"a b":{},"a/b":{},"` + long + `":{},"user-id":{}},"required":["a b"]}`)}})
 		var tools []struct {
@@ -184,7 +174,7 @@ func TestDeclarer_NamesThatProvidersRefuse_AreRestored(t *testing.T) {
 }
 
 func TestDeclarer_GeminiNamesBelowTheTop_AreRestored(t *testing.T) {
-	encoded, names := newDeclarer(toolschema.Gemini).Declare([]llm.ToolSpec{{Name: "tool", Schema: json.RawMessage(
+	encoded, names := toolschema.New(toolschema.Gemini, "schema", nil).Declare([]llm.ToolSpec{{Name: "tool", Schema: json.RawMessage(
 		`{"properties":{"list":{"type":"array","items":{"properties":{"user-id":{"type":"string"}}}}}}`)}})
 	if !strings.Contains(string(encoded), `"_user_id_a7571d":{"type":"string"}`) {
 		t.Errorf("declared %s", encoded)
@@ -196,7 +186,7 @@ func TestDeclarer_GeminiNamesBelowTheTop_AreRestored(t *testing.T) {
 }
 
 func TestDeclarer_OtherTools_ReplaceTheDeclarationsThatWereKept(t *testing.T) {
-	d := newDeclarer(toolschema.JSONSchema)
+	d := toolschema.New(toolschema.JSONSchema, "schema", nil)
 	a, b := []llm.ToolSpec{{Name: "a"}}, []llm.ToolSpec{{Name: "b", Schema: json.RawMessage(`{"properties":{"x y":{}}}`)}}
 	const wantA, wantB = `[{"name":"a","schema":{"type":"object","properties":{}}}]`,
 		`[{"name":"b","schema":{"properties":{"x_y_887fce":{}},"type":"object"}}]`

@@ -155,7 +155,6 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(about) // a reader that left needs none
 }
 
-// writePage shows a text; more is HTML.
 func writePage(w http.ResponseWriter, status int, text, more string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")

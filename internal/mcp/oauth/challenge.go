@@ -9,7 +9,6 @@ import (
 	"ravenbot/internal/text"
 )
 
-// challenge is what a server says in a refusal.
 type challenge struct {
 	bearer            bool     // it asks for a bearer token
 	insufficientScope bool     // the token lacks scopes
@@ -77,7 +76,6 @@ func parseChallenges(header string) []authChallenge {
 	}
 }
 
-// quotedPair is a character of a quoted string that is escaped.
 var quotedPair = text.Pattern(`(?s)\\(.)`)
 
 // scopesOf splits a scope parameter. It leaves out words with characters that no scope may have (RFC 6749, 3.3).

@@ -52,7 +52,6 @@ func (p *pending) authorizeURL(redirect string) (string, error) {
 	return u.String(), nil
 }
 
-// addPending makes a consent the one that its session asks for.
 func (b *Broker) addPending(p *pending) {
 	b.removePending(p.s)
 	b.mu.Lock()

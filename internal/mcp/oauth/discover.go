@@ -22,7 +22,6 @@ type target struct {
 	authServer
 }
 
-// authServer is an authorization server, as its metadata describes it.
 type authServer struct {
 	issuer    string
 	authorize string
@@ -38,7 +37,6 @@ type authServer struct {
 // document is a JSON object that is read by its exact keys; encoding/json would accept any case.
 type document map[string]json.RawMessage
 
-// text returns a field that is a string, and "" for anything else.
 func (d document) text(key string) string { return decodeField[string](d, key) }
 
 // list returns a field that is a list of strings, and nothing for anything else.
@@ -170,7 +168,6 @@ func (s *session) fetchResourceMetadata(ctx context.Context, c *challenge) (docu
 	return nil, false, errors.Join(errs...)
 }
 
-// origin returns the origin of the server's URL.
 func (s *session) origin() string { return s.at.Scheme + "://" + s.at.Host }
 
 // guessTarget follows the MCP version of 2025-03-26 for servers without metadata of their own: the authorization
