@@ -159,6 +159,7 @@ var holders = map[string][]string{
 	"golang.org/x/net":                                {"internal/address", "internal/feed", "internal/page"},
 	"golang.org/x/oauth2":                             {"internal/llm/gemini"},
 	"golang.org/x/sync":                               {"internal/resident"},
+	"golang.org/x/sys/unix":                           {"internal/mcp"},
 	"golang.org/x/text":                               {"internal/feed", "internal/pdftext", "internal/markdown", "internal/summary", "internal/schema"},
 }
 

@@ -82,7 +82,9 @@ func (s *server) newConnection(over *rpcConn) *connection {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if over != nil {
 		c.lost, c.lossReason, c.fail = over.done, over.lossReason, over.fail
-		over.onRequest = c.answerInBackground
+		over.onRequest = func(r transport.JSONRPCRequest, reply func(context.Context, []byte) error) {
+			c.answerFor(nil, r, reply)
+		}
 	}
 	return c
 }

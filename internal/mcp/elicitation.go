@@ -92,8 +92,7 @@ func (c *connection) parseQuestion(o map[string]json.RawMessage) (Question, stri
 		if _, ok := asked.(map[string]any); !ok || len(o["requestedSchema"]) > maxFormBytes {
 			return q, "requestedSchema must be an object of modest size"
 		}
-		cleaned, _ := removeHiddenFrom(asked)
-		q.Schema = encodeSorted(cleaned)
+		q.Schema = encodeSorted(removeHiddenFrom(asked))
 	case "url":
 		at, err := url.Parse(jsonString(o["url"]))
 		// An address with a user part is refused: https://bank.example@evil.example misleads.

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"os"
 	"syscall"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // ownGroup puts a process into a group of its own, so that all it starts can be
@@ -20,18 +21,10 @@ func signalGroup(leader *os.Process, sig syscall.Signal) {
 // awaitExit waits until a child has ended, and leaves it to be reaped. It reports false if
 // the system call fails.
 func awaitExit(pid int) bool {
-	const (
-		idOfProcess = 1
-		exited      = 0x4
-		dontReap    = 0x1000000
-	)
-	var info [128]byte
 	for {
-		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, idOfProcess, uintptr(pid), uintptr(unsafe.Pointer(&info)),
-			exited|dontReap, 0, // the resources that were used are not asked for
-			0) // not read: the call has five arguments
-		if !errors.Is(errno, syscall.EINTR) {
-			return errno == 0
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil
 		}
 	}
 }

@@ -23,11 +23,11 @@ var homeCredentials = []string{
 func protectedPaths(c *config.Config) []string {
 	var list []string
 	for _, own := range c.OwnFiles() {
-		beside, err := filepath.Glob(globLiteral(own) + "*")
-		if err != nil {
-			beside = []string{own}
+		for _, name := range entryNames(filepath.Dir(own)) {
+			if strings.HasPrefix(name, filepath.Base(own)) {
+				list = append(list, filepath.Join(filepath.Dir(own), name))
+			}
 		}
-		list = append(list, beside...)
 	}
 	if home, err := os.UserHomeDir(); err == nil {
 		for _, path := range homeCredentials {
@@ -200,11 +200,6 @@ func makeCache(c Config) (folder string, env []string) {
 		}
 	}
 	return folder, env
-}
-
-// globLiteral returns a pattern of filepath.Glob that matches a path alone.
-func globLiteral(path string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
 // hiddenPaths returns the existing protected paths without symbolic links, and without those that the entry allows:

@@ -8,19 +8,9 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"unsafe"
 
 	landlock "github.com/landlock-lsm/go-landlock/landlock/syscall"
-)
-
-// Numbers of the kernel that package syscall does not have.
-const (
-	prSetNoNewPrivs = 38
-	prDropBounding  = 24       // PR_CAPBSET_DROP
-	openPath        = 0x200000 // O_PATH
-	limitProcessFD  = 7        // RLIMIT_NOFILE
-	limitCore       = 4        // RLIMIT_CORE
-	limitFileSize   = 1        // RLIMIT_FSIZE
+	"golang.org/x/sys/unix"
 )
 
 // scopeABI is the version of Landlock's interface from which on signals can be restricted (Linux 6.12).
@@ -184,7 +174,7 @@ var droppedCapabilities = []uintptr{
 // there are hardly any to take.
 func dropCapabilities() {
 	for _, number := range droppedCapabilities {
-		_, _, _ = syscall.Syscall(syscall.SYS_PRCTL, prDropBounding, number, 0)
+		_ = unix.Prctl(unix.PR_CAPBSET_DROP, number, 0, 0, 0)
 	}
 }
 
@@ -265,8 +255,7 @@ type allowed struct {
 // could not change needs no guard.
 func allowAround(g guarded) allowed {
 	g.readOnly = slices.DeleteFunc(slices.Clone(g.readOnly), func(path string) bool {
-		const write = 2 // W_OK
-		return syscall.Access(path, write) != nil && syscall.Access(filepath.Dir(path), write) != nil
+		return unix.Access(path, unix.W_OK) != nil && unix.Access(filepath.Dir(path), unix.W_OK) != nil
 	})
 	a := allowed{}
 	a.all, a.list = splitAround("/", slices.Concat(g.hidden, g.readOnly))
@@ -337,8 +326,8 @@ func restrictThread(abi int, allow allowed, withoutTCP bool) error {
 		}
 	}
 	// The kernel demands this of everybody but root. It keeps servers from programs like sudo.
-	if _, _, errno := syscall.Syscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
-		return fmt.Errorf("give up new privileges: %w", errno)
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("give up new privileges: %w", err)
 	}
 	if err := landlock.LandlockRestrictSelf(ruleset, 0); err != nil {
 		return fmt.Errorf("restrict the thread: %w", err)
@@ -348,7 +337,7 @@ func restrictThread(abi int, allow allowed, withoutTCP bool) error {
 
 // allowPath adds a rule for a path. One that is gone meanwhile, or that we cannot open ourselves, is left out.
 func allowPath(ruleset int, path string, access uint64) error {
-	fd, err := syscall.Open(path, openPath|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
+	fd, err := syscall.Open(path, unix.O_PATH|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil
 	}
@@ -369,19 +358,16 @@ func allowPath(ruleset int, path string, access uint64) error {
 
 // limitProcess bounds what a process may use, and returns what was set, in words.
 func limitProcess(pid int, maxMemory int64) string {
-	set := true
+	var faults []error
 	for resource, most := range map[int]uint64{
-		limitCore:      0, // a core dump would hold what the server knows
-		limitProcessFD: maxServerFiles,
-		limitFileSize:  maxServerFileSize,
+		unix.RLIMIT_CORE:   0, // a core dump would hold what the server knows
+		unix.RLIMIT_NOFILE: maxServerFiles,
+		unix.RLIMIT_FSIZE:  maxServerFileSize,
 	} {
-		limit := syscall.Rlimit{Cur: most, Max: most}
-		_, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), uintptr(resource),
-			uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
-		set = set && errno == 0
+		faults = append(faults, unix.Prlimit(pid, resource, &unix.Rlimit{Cur: most, Max: most}, nil))
 	}
 	err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(serverOOMScore), 0)
-	if !set || err != nil {
+	if errors.Join(append(faults, err)...) != nil {
 		return "has no limits of its resources"
 	}
 	memory := ", its memory is not limited"

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
 )
 
 // openListenStream opens the GET stream on which a Streamable HTTP server of the older
@@ -20,7 +22,10 @@ func openListenStream(poster httpPoster, conn *connection) {
 		poster:        poster,
 		onFirstAnswer: sync.OnceFunc(func() { close(tried) }),
 	}
-	o.send, o.onRequest = poster.post, conn.answerInBackground
+	o.send = poster.post
+	o.onRequest = func(r transport.JSONRPCRequest, reply func(context.Context, []byte) error) {
+		conn.answerFor(nil, r, reply)
+	}
 	o.SetNotificationHandler(conn.handleNotification)
 	conn.keepOpen(o.readOnce)
 	// A notification sent before the stream is open would be lost.

@@ -40,20 +40,20 @@ func (s *server) whyMissing(name string) string {
 	if s.consentURL() != "" {
 		return fmt.Sprintf("The MCP server %q needs a sign-in. The operator finds the link on the page Servers.", s.c.Name)
 	}
-	switch s.state {
-	case Failed:
-		again := "it is tried again by itself"
-		if wait := s.retryAt.Sub(s.o.Now()); !s.retryAt.IsZero() && wait > 0 {
-			again = fmt.Sprintf("it is tried again in %.0f s", max(wait.Seconds(), 1))
-		}
-		return fmt.Sprintf("The MCP server %q cannot be reached just now; %s. "+
-			"The operator finds the reason on the page Servers, or with: ravenbot mcp logs %s", s.c.Name, again, s.c.Name)
-	case Connecting, Uninitialized:
-		return fmt.Sprintf("The MCP server %q is being started. Try again in a moment.", s.c.Name)
-	case Stopped:
-		return fmt.Sprintf("The MCP server %q was stopped. An administrator can start it on the page Servers.", s.c.Name)
-	case Disabled:
-		return fmt.Sprintf("The MCP server %q is switched off in the configuration.", s.c.Name)
+	again := "it is tried again by itself"
+	if wait := s.retryAt.Sub(s.o.Now()); !s.retryAt.IsZero() && wait > 0 {
+		again = fmt.Sprintf("it is tried again in %.0f s", max(wait.Seconds(), 1))
+	}
+	starts := "is being started. Try again in a moment."
+	if why := map[State]string{
+		Failed: "cannot be reached just now; " + again + ". The operator finds the reason on the page Servers, " +
+			"or with: ravenbot mcp logs " + s.c.Name,
+		Connecting:    starts,
+		Uninitialized: starts,
+		Stopped:       "was stopped. An administrator can start it on the page Servers.",
+		Disabled:      "is switched off in the configuration.",
+	}[s.state]; why != "" {
+		return fmt.Sprintf("The MCP server %q %s", s.c.Name, why)
 	}
 	return ""
 }

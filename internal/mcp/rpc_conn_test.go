@@ -139,7 +139,7 @@ func TestAnswerFor_FloodIsBounded(t *testing.T) {
 	proceed, sent := make(chan struct{}), make(chan string, 100)
 	c := unconnected(t, Options{})
 	ask := func() {
-		c.answerInBackground(transport.JSONRPCRequest{ID: sdk.NewRequestId(int64(1)), Method: "ping"},
+		c.answerFor(nil, transport.JSONRPCRequest{ID: sdk.NewRequestId(int64(1)), Method: "ping"},
 			func(_ context.Context, answer []byte) error {
 				running.Done()
 				<-proceed

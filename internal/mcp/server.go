@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -330,7 +331,7 @@ func (s *server) recordListing(conn *connection, list []toolSpec) {
 	now := listing{Tools: list, Instructions: conn.instructions, Offers: conn.features()}
 	// An unchanged list, the usual result of a regular check, is not scanned again.
 	s.mu.Lock()
-	same := equalListings(s.listing, now)
+	same := reflect.DeepEqual(s.listing, now)
 	s.mu.Unlock()
 	if same {
 		s.decideAgain()

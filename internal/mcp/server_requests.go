@@ -154,11 +154,6 @@ func (c *connection) requestHandler(p httpPoster) transport.RequestHandler {
 	}
 }
 
-// answerInBackground answers a request that may belong to any call.
-func (c *connection) answerInBackground(r transport.JSONRPCRequest, reply func(context.Context, []byte) error) {
-	c.answerFor(nil, r, reply)
-}
-
 // answerFor answers a request of the server in the background, so that further messages are read meanwhile. f is the call
 // on whose stream it came; nil: it is not known.
 func (c *connection) answerFor(

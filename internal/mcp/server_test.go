@@ -590,26 +590,3 @@ func TestHandleNotification_ToolsHaveChanged(t *testing.T) {
 		}
 	}
 }
-
-// An unchanged list is neither scanned nor saved again; one that cannot be compared is.
-func TestEqualListings(t *testing.T) {
-	one := listing{Tools: []toolSpec{{Name: "x", Schema: json.RawMessage(`{"a":1}`)}}}
-	same := listing{Tools: []toolSpec{{Name: "x", Schema: json.RawMessage(`{ "a": 1 }`)}}}
-	broken := listing{Tools: []toolSpec{{Name: "x", Schema: json.RawMessage(`{`)}}}
-	for _, tt := range []struct {
-		what string
-		a, b listing
-		want bool
-	}{
-		{"the same", one, same, true},
-		{"none", listing{}, listing{}, true},
-		{"other instructions", one, listing{Tools: one.Tools, Instructions: "x"}, false},
-		{"no tools", one, listing{}, false},
-		{"not JSON", broken, broken, false},
-		{"not JSON on one side", one, broken, false},
-	} {
-		if got := equalListings(tt.a, tt.b); got != tt.want {
-			t.Errorf("%s: equal %v", tt.what, got)
-		}
-	}
-}

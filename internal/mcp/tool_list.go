@@ -60,14 +60,6 @@ type listing struct {
 	Offers       serverFeatures `json:"offers,omitzero"`
 }
 
-// equalListings reports whether two lists of tools are the same as JSON. Those that cannot be
-// encoded are not.
-func equalListings(a, b listing) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
-}
-
 // list returns the tools of all pages, sorted by name. It reads the pages from their raw
 // JSON: the library's own types lose parts of the schemas ($schema, allOf, if/then/else),
 // and it refuses a whole page for one invalid tool (mcp-go v1.2.1, 2026-11).

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -46,7 +47,7 @@ func inspect(t toolSpec) inspectedTool {
 	i.scanValue("inputSchema", input)
 	i.scanValue("outputSchema", decodeJSON(t.Output))
 	i.scanValue("annotations", decodeJSON(t.Notes))
-	if cleaned, changed := removeHiddenFrom(input); changed {
+	if cleaned := removeHiddenFrom(input); !reflect.DeepEqual(cleaned, input) {
 		i.schema = encodeSorted(cleaned)
 	}
 	i.flags = i.flags[:min(len(i.flags), maxFlags)]
@@ -183,32 +184,26 @@ func removeHidden(said string) string {
 	}, said)
 }
 
-// removeHiddenFrom returns a decoded value with removeHidden applied to every text, and
-// reports whether that changed anything.
-func removeHiddenFrom(value any) (cleaned any, changed bool) {
+// removeHiddenFrom returns a decoded value with removeHidden applied to every text. Keys stay as they are: a tool with
+// hidden characters in a key is refused as a whole.
+func removeHiddenFrom(value any) any {
 	switch v := value.(type) {
 	case string:
-		// Keys stay as they are: a tool with hidden characters in a key is refused as a whole.
-		s := removeHidden(v)
-		return s, s != v
+		return removeHidden(v)
 	case []any:
 		list := make([]any, len(v))
 		for n, inner := range v {
-			var c bool
-			list[n], c = removeHiddenFrom(inner)
-			changed = changed || c
+			list[n] = removeHiddenFrom(inner)
 		}
-		return list, changed
+		return list
 	case map[string]any:
 		table := make(map[string]any, len(v))
 		for key, inner := range v {
-			var c bool
-			table[key], c = removeHiddenFrom(inner)
-			changed = changed || c
+			table[key] = removeHiddenFrom(inner)
 		}
-		return table, changed
+		return table
 	}
-	return value, false
+	return value
 }
 
 // isTooDeep reports whether JSON is deeper than maxNesting.

@@ -249,13 +249,8 @@ func listAbilities(tools []llm.ToolSpec) string {
 		names = append(names, "`"+t.Name+"`")
 	}
 	if len(names) > 0 {
-		lines = append(
-			lines,
-			"- call a tool by its name with JSON after it, for example `"+exampleCall(tools)+"`; there are "+strings.Join(
-				names,
-				", ",
-			),
-		)
+		lines = append(lines, "- call a tool by its name with JSON after it, for example `"+exampleCall(tools)+
+			"`; there are "+strings.Join(names, ", "))
 	}
 	return strings.Join(lines, "\n")
 }
