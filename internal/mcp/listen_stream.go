@@ -17,17 +17,17 @@ import (
 // stream is open or refused, or after listenOpenTimeout.
 func openListenStream(poster httpPoster, conn *connection) {
 	tried := make(chan struct{})
-	o := &listenStream{
-		rpcConn:       newRPCConn(func([]byte) {}),
-		poster:        poster,
-		onFirstAnswer: sync.OnceFunc(func() { close(tried) }),
-	}
-	o.send = poster.post
-	o.onRequest = func(r transport.JSONRPCRequest, reply func(context.Context, []byte) error) {
+	reportTry := sync.OnceFunc(func() { close(tried) })
+	stream := newRPCConn(func([]byte) {})
+	stream.send = poster.post
+	stream.onRequest = func(r transport.JSONRPCRequest, reply func(context.Context, []byte) error) {
 		conn.answerFor(nil, r, reply)
 	}
-	o.SetNotificationHandler(conn.handleNotification)
-	conn.keepOpen(o.readOnce)
+	stream.SetNotificationHandler(conn.handleNotification)
+	conn.keepOpen(func(ctx context.Context) (refused bool) {
+		defer reportTry() // also after an error: the connection need not wait for a stream that does not come
+		return readListenStream(ctx, poster, stream, reportTry)
+	})
 	// A notification sent before the stream is open would be lost.
 	select {
 	case <-tried:
@@ -44,13 +44,6 @@ func (c *connection) keepOpen(once func(context.Context) (refused bool)) {
 // notification. It is short because some servers send the response header only with
 // their first message.
 const listenOpenTimeout = 300 * time.Millisecond
-
-// listenStream receives server-sent events by GET and answers by POST.
-type listenStream struct {
-	*rpcConn
-	poster        httpPoster
-	onFirstAnswer func() // called when the first attempt has an answer
-}
 
 // reopenUntilRefused opens a stream again whenever it ends, with growing delays, until it is
 // refused or ctx ends.
@@ -72,20 +65,18 @@ func reopenUntilRefused(ctx context.Context, once func(context.Context) (refused
 	}
 }
 
-// readOnce opens the stream and reads it to its end. It reports true where the server
-// refuses: it does not offer the stream, or has forgotten the session, which the next
-// request will show.
-func (o *listenStream) readOnce(ctx context.Context) (refused bool) {
-	resp, err := o.poster.open(ctx)
-	// Also after an error: the connection need not wait for a stream that does not come.
-	o.onFirstAnswer()
+// readListenStream opens the stream and reads it to its end. It reports true where the server refuses: it does not offer
+// the stream, or has forgotten the session, which the next request will show.
+func readListenStream(ctx context.Context, poster httpPoster, stream *rpcConn, opened func()) (refused bool) {
+	resp, err := poster.open(ctx)
 	if err != nil {
 		return !errors.As(err, new(*url.Error))
 	}
 	defer resp.Body.Close()
+	opened()
 	// Servers may end the stream at any time: its error carries no news.
 	_ = readEvents(resp.Body, func(_ string, data []byte) error {
-		o.receive(data)
+		stream.receive(data)
 		return nil
 	})
 	return false

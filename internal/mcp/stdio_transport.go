@@ -33,11 +33,8 @@ type stdioTransport struct {
 	watcher Watcher
 	guard   func() guarded // what is kept from the process; nil: it is not isolated
 
-	// ownFolders is Options.OwnFolders.
-	ownFolders func(c Config) []string
-
-	noNetwork bool
-	maxMemory int64 // bytes; 0: not limited
+	c          Config
+	ownFolders func(c Config) []string // Options.OwnFolders
 
 	isolation []string // what is enforced, in words; set when Start returns
 
@@ -65,7 +62,7 @@ func newStdio(
 	if err != nil {
 		return nil, explainCommand(err, c)
 	}
-	s := &stdioTransport{logs: logs, watcher: watcher, outbox: make(chan []byte, 16), exited: make(chan struct{})}
+	s := &stdioTransport{c: c, logs: logs, watcher: watcher, outbox: make(chan []byte, 16), exited: make(chan struct{})}
 	s.cmd = &exec.Cmd{
 		Path:        path,
 		Args:        append([]string{c.Command}, c.Args...),
@@ -73,7 +70,6 @@ func newStdio(
 		Dir:         c.Dir,
 		SysProcAttr: ownGroup(),
 	}
-	s.noNetwork, s.maxMemory = c.NoNetwork, c.MaxMemory
 	switch {
 	case protected != nil:
 		cache, more := makeCache(c)
@@ -225,7 +221,7 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 	var err error
 	if s.guard != nil {
 		makeHomeCaches()
-		s.isolation, err = isolateThread(s.guard(), s.noNetwork)
+		s.isolation, err = isolateThread(s.guard(), s.c.NoNetwork)
 	}
 	if err == nil {
 		err = s.cmd.Start()
@@ -236,7 +232,7 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 	}
 	defer close(s.exited)
 	if s.guard != nil {
-		s.isolation = append(s.isolation, limitProcess(s.cmd.Process.Pid, s.maxMemory))
+		s.isolation = append(s.isolation, limitProcess(s.cmd.Process.Pid, s.c.MaxMemory))
 	}
 	unwatch := s.watchGroup()
 	var reading, work sync.WaitGroup

@@ -40,7 +40,7 @@ func (s *stdioTransport) limitUsage() {
 			return
 		case <-tick.C:
 		}
-		if excess := usageOf(s.cmd.Process.Pid).excess(s.maxMemory); excess != "" {
+		if excess := usageOf(s.cmd.Process.Pid).excess(s.c.MaxMemory); excess != "" {
 			// Before the signal: the first reason counts, and the end of the process must not hide this one.
 			s.fail(fmt.Errorf("%s; it was ended", excess))
 			s.signal(syscall.SIGKILL)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -35,7 +34,7 @@ type wrappedTransport struct {
 	era     era
 	version string // the only version that may be spoken, or ""
 
-	mu                sync.Mutex
+	// Set and read during the handshake alone, which makes one request at a time.
 	initializeRefused error // why initialize is not to be tried
 	isSilent          bool  // server/discover was not answered in time
 }
@@ -76,9 +75,7 @@ func (t *wrappedTransport) initialize(
 	ctx context.Context,
 	r transport.JSONRPCRequest,
 ) (*transport.JSONRPCResponse, error) {
-	t.mu.Lock()
-	refused, isSilent := t.initializeRefused, t.isSilent
-	t.mu.Unlock()
+	refused := t.initializeRefused
 	if refused == nil && sdk.IsModernProtocol(t.version) {
 		refused = fmt.Errorf("it does not speak version %s of the protocol, the one that is configured", t.version)
 	}
@@ -90,7 +87,7 @@ func (t *wrappedTransport) initialize(
 	case err != nil:
 	case response.Error == nil:
 		err = mendHandshake(response)
-	case isSilent:
+	case t.isSilent:
 		err = errNotLegacy
 	}
 	return response, err
@@ -99,8 +96,6 @@ func (t *wrappedTransport) initialize(
 // noteDiscovery returns the error of server/discover. One that says that somebody has to sign in first says nothing about
 // the era of the server: initialize is then refused with the same error.
 func (t *wrappedTransport) noteDiscovery(err error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if errors.As(err, new(authorizationError)) {
 		t.initializeRefused = err
 	}

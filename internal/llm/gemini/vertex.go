@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,39 +50,33 @@ func (v *Vertex) path(model string) string {
 	if v.Project == "" {
 		return "/" + model
 	}
-	location := v.Location
-	if location == "" {
-		location = "global"
-	}
+	location := cmp.Or(v.Location, "global")
 	return "/projects/" + url.PathEscape(v.Project) + "/locations/" + url.PathEscape(location) + "/" + model
 }
 
 // tokenTimeout bounds how long getting a token may take.
 const tokenTimeout = 30 * time.Second
 
-// authorize sets a token, which it gets and renews when needed.
+// authorize sets a token, which it gets and renews when needed. The library knows no deadline of a request: getting a token
+// takes tokenTimeout at most.
 func (v *Vertex) authorize(ctx context.Context, h http.Header) error {
-	type result struct {
-		token *oauth2.Token
-		err   error
-	}
-	// The library knows no deadline of a request, and gets one token at a time.
-	got := make(chan result, 1)
-	go func() {
-		token, err := v.token(context.WithoutCancel(ctx))
-		got <- result{token, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case r := <-got:
-		if r.err != nil {
-			return explainTokenError(r.err)
-		}
-		r.token.SetAuthHeader(&http.Request{Header: h})
-	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.tokens == nil {
+		// Tokens are renewed for as long as the bot runs, and not only during this request.
+		ctx := context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, &http.Client{Timeout: tokenTimeout})
+		found, err := google.FindDefaultCredentials(ctx, "https://www.googleapis.com/auth/cloud-platform")
+		if err != nil {
+			return explainTokenError(err)
+		}
+		v.tokens = found.TokenSource
+		v.isPerson = v.Project != "" && strings.Contains(string(found.JSON), `"authorized_user"`)
+	}
+	token, err := v.tokens.Token()
+	if err != nil {
+		return explainTokenError(err)
+	}
+	token.SetAuthHeader(&http.Request{Header: h})
 	if v.isPerson {
 		h.Set("X-Goog-User-Project", v.Project) // the project that pays
 	}
@@ -98,23 +93,4 @@ func explainTokenError(err error) error {
 		out.Kind, out.Err = llm.Unavailable, fmt.Errorf("get a token of the application default credentials: %w", err)
 	}
 	return out
-}
-
-// token returns a token that is valid now.
-func (v *Vertex) token(ctx context.Context) (*oauth2.Token, error) {
-	v.mu.Lock()
-	if v.tokens == nil {
-		// Tokens are renewed for as long as the bot runs, and not only during this request.
-		ctx = context.WithValue(ctx, oauth2.HTTPClient, &http.Client{Timeout: tokenTimeout})
-		found, err := google.FindDefaultCredentials(ctx, "https://www.googleapis.com/auth/cloud-platform")
-		if err != nil {
-			v.mu.Unlock()
-			return nil, err
-		}
-		v.tokens = found.TokenSource
-		v.isPerson = v.Project != "" && strings.Contains(string(found.JSON), `"authorized_user"`)
-	}
-	tokens := v.tokens
-	v.mu.Unlock()
-	return tokens.Token()
 }
