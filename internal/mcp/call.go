@@ -279,8 +279,3 @@ func isClosed(ch <-chan struct{}) bool {
 		return false
 	}
 }
-
-// needsInput reports whether a result asks for input before the request is made again.
-func needsInput(raw json.RawMessage) bool {
-	return jsonString(jsonObject(raw)["resultType"]) == "input_required"
-}

@@ -339,7 +339,9 @@ func (h *Host) Config(name string) (Config, bool) {
 
 // Start connects a server that was stopped, or waits for its next attempt, in the
 // background. The error wraps ErrNotFound, ErrDisabled or ErrNotRunning.
-func (h *Host) Start(name string) error { return h.control(name, (*server).start) }
+func (h *Host) Start(name string) error {
+	return h.control(name, func(s *server) error { return s.begin(nil) })
+}
 
 // Stop ends a server's connection and process, and returns when both are gone. It
 // returns the errors of Start. A server that was stopped stays so until Start, Restart, a change of
@@ -348,7 +350,9 @@ func (h *Host) Stop(name string) error { return h.control(name, (*server).stop) 
 
 // Restart ends a server's connection and connects again, in the background. It returns
 // the errors of Start.
-func (h *Host) Restart(name string) error { return h.control(name, (*server).restart) }
+func (h *Host) Restart(name string) error {
+	return h.control(name, func(s *server) error { return s.begin(errRestarted) })
+}
 
 // control has a server start, stop or begin anew. It fails with ErrNotFound, ErrDisabled, or ErrNotRunning before Run.
 func (h *Host) control(name string, do func(*server) error) error {

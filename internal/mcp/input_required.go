@@ -40,7 +40,7 @@ func (c *connection) sendWithInput(
 			if !c.askToOpenURLs(ctx, response.Error) {
 				return response, nil
 			}
-		case response.Error == nil && needsInput(response.Result):
+		case response.Error == nil && jsonString(jsonObject(response.Result)["resultType"]) == "input_required":
 			if more, err = c.collectInputs(ctx, jsonObject(response.Result), round); err != nil {
 				return nil, err
 			}

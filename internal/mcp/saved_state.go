@@ -95,9 +95,6 @@ func (s *server) restoreListing(data json.RawMessage, err error) (restored bool)
 	return len(r.Tools) > 0 || r.Offers != serverFeatures{}
 }
 
-// saveListing saves what the server offers, for the entry as it is now.
-func (s *server) saveListing(now listing) { s.saveOrLog(kindTools, savedListing{s.fingerprint(), now}) }
-
 // fingerprint returns a hash of the fields that decide which tools the server has. It
 // covers secrets, but they cannot be recovered from it.
 func (s *server) fingerprint() string {

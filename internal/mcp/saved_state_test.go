@@ -30,6 +30,8 @@ func (f *faultyStore) SaveBlob(ctx context.Context, key string, data []byte) err
 	return f.memoryStore.SaveBlob(ctx, key, data)
 }
 
+func (s *server) saveListing(now listing) { s.saveOrLog(kindTools, savedListing{s.fingerprint(), now}) }
+
 // A store that cannot be read or written keeps no server from working, and the operator reads of it.
 func TestSavedState_FaultyStore_IsLogged(t *testing.T) {
 	for kind, want := range map[string]struct{ read, write string }{

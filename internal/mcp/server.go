@@ -346,7 +346,7 @@ func (s *server) recordListing(conn *connection, list []toolSpec) {
 	s.mu.Unlock()
 	// Last, and without the lock: no call waits for the store.
 	if !same {
-		s.saveListing(now)
+		s.saveOrLog(kindTools, savedListing{s.fingerprint(), now})
 	}
 }
 
@@ -436,26 +436,18 @@ func (s *server) isWanted() bool {
 	return s.wanted
 }
 
-// start has the server connect; it does not wait for that.
-func (s *server) start() error {
+// begin has the server connect, with a reason anew; it does not wait for that.
+func (s *server) begin(reason error) error {
 	s.mu.Lock()
+	if reason != nil {
+		s.conn = nil // new calls wait for the next connection
+	}
 	if s.conn == nil {
 		s.setStateLocked(Connecting, "") // at once, so that the caller's next status shows it
 	}
 	s.mu.Unlock()
-	s.setWanted(true, nil)
-	s.setUsersWanted(true, nil)
-	return nil
-}
-
-// restart ends the connection and has the server connect anew; it does not wait for that.
-func (s *server) restart() error {
-	s.mu.Lock()
-	s.conn = nil // new calls wait for the next connection
-	s.setStateLocked(Connecting, "")
-	s.mu.Unlock()
-	s.setWanted(true, errRestarted)
-	s.setUsersWanted(true, errRestarted)
+	s.setWanted(true, reason)
+	s.setUsersWanted(true, reason)
 	return nil
 }
 

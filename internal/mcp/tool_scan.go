@@ -118,9 +118,6 @@ var terminalSequence = text.Pattern(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|` +
 // describeHidden returns a description of what a text holds that a reader does not see,
 // or "".
 func describeHidden(said string) string {
-	if isPlainASCII(said) {
-		return ""
-	}
 	if terminalSequence().MatchString(said) {
 		return "terminal sequences"
 	}
@@ -157,22 +154,8 @@ func isHidden(before, c rune) bool {
 	return text.IsInvisible(c)
 }
 
-// isPlainASCII reports whether a text holds only visible ASCII, line feeds and tabs. It
-// lets most texts skip the slower checks.
-func isPlainASCII(said string) bool {
-	for n := range len(said) {
-		if c := said[n]; c >= 0x7F || c < ' ' && c != '\n' && c != '\t' {
-			return false
-		}
-	}
-	return true
-}
-
 // removeHidden returns a text without what a reader would not see.
 func removeHidden(said string) string {
-	if isPlainASCII(said) {
-		return said
-	}
 	said = terminalSequence().ReplaceAllString(strings.ToValidUTF8(said, "\uFFFD"), "")
 	before := rune(0)
 	return strings.Map(func(c rune) rune {

@@ -47,12 +47,6 @@ func TestIsHidden(t *testing.T) {
 			t.Errorf("%U behind %U: hidden %v", tt.c, tt.before, got)
 		}
 	}
-	for said, want := range map[string]bool{"": true, "a b\n\t~": true, "a\x7f": false, "a\x1f": false, "ü": false,
-		"a\r": false} {
-		if isPlainASCII(said) != want {
-			t.Errorf("%q is plain: %v", said, !want)
-		}
-	}
 	if got := describeHidden("\u200b\u200e\u200f\u202a\u200b\u202b\u202c"); got !=
 		"hidden characters U+200B U+200E U+200F U+202A U+202B" {
 		t.Errorf("many are named as %q", got)

@@ -127,9 +127,8 @@ func (h habits) learn(fault *llm.Error, r llm.Request) (habits, bool) {
 	said := strings.ToLower(fault.Words())
 	isMissing := strings.Contains(said, "must be passed back") || strings.Contains(said, "missing") ||
 		strings.Contains(said, "must be preserved")
-	switch {
 	// DeepSeek and Kimi refuse calls without reasoning, even if another model made the calls.
-	case strings.Contains(said, "reasoning_content") && isMissing:
+	if strings.Contains(said, "reasoning_content") && isMissing {
 		next := ""
 		if h.placeholder != nil { // some endpoints treat empty text as missing
 			next = "."
@@ -139,18 +138,22 @@ func (h habits) learn(fault *llm.Error, r llm.Request) (habits, bool) {
 		}
 		h.placeholder = &next
 		return h, true
-	// Mistral: "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9."
-	case !h.shortIDs && strings.Contains(said, "tool call id") && strings.Contains(said, "length of 9"):
-		h.shortIDs = true
-		return h, true
-	// Gemini behind a gateway: "Function call is missing a thought_signature".
-	case !h.signsCalls && strings.Contains(said, "thought_signature") && isMissing:
-		h.signsCalls = true
-		return h, true
-	// OpenRouter: "Gemini models require OpenRouter reasoning details to be preserved in each request."
-	case !h.needsDetails && strings.Contains(said, "reasoning details to be preserved"):
-		h.needsDetails = true
-		return h, true
+	}
+	for _, demand := range []struct {
+		known  *bool
+		isMade bool
+	}{
+		// Mistral: "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9."
+		{&h.shortIDs, strings.Contains(said, "tool call id") && strings.Contains(said, "length of 9")},
+		// Gemini behind a gateway: "Function call is missing a thought_signature".
+		{&h.signsCalls, strings.Contains(said, "thought_signature") && isMissing},
+		// OpenRouter: "Gemini models require OpenRouter reasoning details to be preserved in each request."
+		{&h.needsDetails, strings.Contains(said, "reasoning details to be preserved")},
+	} {
+		if demand.isMade && !*demand.known {
+			*demand.known = true
+			return h, true
+		}
 	}
 	for _, name := range addedFields(r.Messages) {
 		if !slices.Contains(h.refused, name) && client.Names(fault, name) {

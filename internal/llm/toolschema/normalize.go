@@ -18,16 +18,17 @@ var metaschema = sync.OnceValue(func() *jsonschema.Schema { return jsonschema.Ne
 
 // These keywords hold schemas by name, a list of schemas, and one schema.
 var (
-	schemaMaps  = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+	schemaMaps  = []string{"properties", "$defs", "definitions", "dependentSchemas"}
 	schemaLists = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
 	oneSchema   = []string{"items", "additionalProperties", "not", "contains", "if", "then", "else", "propertyNames",
 		"unevaluatedItems", "unevaluatedProperties", "contentSchema"}
 )
 
 // identities are keywords that need a resolver, that two tools of a request could share, or that mean nothing since
-// draft 2020-12.
+// draft 2020-12; and patternProperties, whose patterns differ from provider to provider: Anthropic was reported to refuse
+// "^(.*)$" (openclaw/openclaw#29416).
 var identities = []string{"$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
-	"$vocabulary", "additionalItems", "dependencies"}
+	"$vocabulary", "additionalItems", "dependencies", "patternProperties"}
 
 // compound are the other keywords that may hold an object or a list. Unknown keywords that do are dropped, because
 // some validators look for schemas in them.
@@ -83,7 +84,6 @@ func (doc *document) normalize(s *object) {
 		}
 		s.set("required", unique)
 	}
-	fitPatternProperties(s)
 	dropMisfits(s)
 	// OpenAI says "array schema missing items" even if there are prefixItems (PrefectHQ/fastmcp#2464).
 	if slices.Contains(types(s), "array") && !s.has("items") {
@@ -236,22 +236,6 @@ func isOfType(v any, kinds []string) bool {
 		kind = "object"
 	}
 	return slices.Contains(kinds, kind)
-}
-
-// fitPatternProperties removes patterns, whose language differs from provider to provider. One that matches every name is
-// what additionalProperties says, which all providers know: Anthropic was reported to refuse "^(.*)$"
-// (openclaw/openclaw#29416).
-func fitPatternProperties(s *object) {
-	named := s.object("patternProperties")
-	if named == nil {
-		return
-	}
-	for _, p := range named.keys {
-		if slices.Contains([]string{"", ".*", "^.*$", "^(.*)$"}, p) && !s.has("additionalProperties") {
-			s.set("additionalProperties", named.get(p))
-		}
-	}
-	s.delete("patternProperties")
 }
 
 // dropMisfits removes the keywords of a schema that the metaschema refuses. What is in them is normalized already.
