@@ -47,7 +47,7 @@ func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (
 		return nil, &requestError{sdk.INVALID_PARAMS, wrong}
 	}
 	calls := c.callsBehind(ctx)
-	if c.s.o.Ask == nil || len(calls) == 0 || !calls[0].allowRequest(maxRequestsPerCall) {
+	if c.s.o.Ask == nil || len(calls) == 0 || !calls[0].allowRequest() {
 		return encodeJSON(map[string]any{"action": Decline}), nil
 	}
 	q.Tool = calls[0].tool

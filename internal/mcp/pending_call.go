@@ -141,13 +141,13 @@ func (f *pendingCall) extend(more time.Duration) {
 	f.deadline, f.maxDeadline = f.deadline.Add(more), f.maxDeadline.Add(more)
 }
 
-// allowRequest counts a request of the server during the call, and reports whether it is
-// one of the first limit.
-func (f *pendingCall) allowRequest(limit int) bool {
+// allowRequest counts a request of the server during the call, and reports whether it is one of the first
+// maxRequestsPerCall.
+func (f *pendingCall) allowRequest() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests++
-	return f.requests <= limit
+	return f.requests <= maxRequestsPerCall
 }
 
 // recordProgress extends the deadline, and passes the note to the caller unless the last

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"ravenbot/internal/text"
@@ -200,35 +201,35 @@ func (s *server) refuseTool(t inspectedTool) (ToolState, string) {
 	return ToolOffered, ""
 }
 
-// setListing records what the server offers, decides which tools are offered, and saves the pins if that made any.
-func (s *server) setListing(now listing) {
-	inspected := make([]inspectedTool, 0, len(now.Tools))
-	for _, t := range now.Tools {
-		inspected = append(inspected, inspect(t))
+// setListing records what the server offers, decides which tools are offered, and saves the pins if that made any. It
+// reports whether the list has changed. One that has not, the usual result of a regular check, is not scanned again; but
+// another server may have released a name.
+func (s *server) setListing(now listing) (changed bool) {
+	s.mu.Lock()
+	changed = !reflect.DeepEqual(s.listing, now)
+	s.mu.Unlock()
+	var inspected []inspectedTool
+	var warnings []string
+	if changed { // without the lock: inspecting thousands of tools takes a while
+		for _, t := range now.Tools {
+			inspected = append(inspected, inspect(t))
+		}
+		warnings = findSuspicions("instructions", now.Instructions)
 	}
-	warnings := findSuspicions("instructions", now.Instructions)
-	s.mu.Lock() // only now: inspecting thousands of tools takes a while
-	s.listing, s.inspected, s.instructionWarnings = now, inspected, warnings
+	s.mu.Lock()
+	if changed {
+		s.listing, s.inspected, s.instructionWarnings = now, inspected, warnings
+	}
 	pinned := s.decideTools()
 	waits := s.countTools(isQuarantined)
 	s.mu.Unlock()
-	if waits > 0 {
+	if changed && waits > 0 {
 		s.log.Warn("tools of mcp server wait for approval", "tools", waits)
 	}
 	if pinned {
 		s.savePins()
 	}
-}
-
-// decideAgain repeats the decisions for an unchanged listing: another server may have
-// released a name.
-func (s *server) decideAgain() {
-	s.mu.Lock()
-	pinned := s.decideTools()
-	s.mu.Unlock()
-	if pinned {
-		s.savePins()
-	}
+	return changed
 }
 
 // isQuarantined reports whether a tool cannot be called before Approve.

@@ -44,7 +44,7 @@ func (c *connection) sample(ctx context.Context, o map[string]json.RawMessage) (
 		return nil, &requestError{sdk.INVALID_PARAMS, "there are no messages"}
 	}
 	calls := c.callsBehind(ctx)
-	if len(calls) == 0 || !calls[0].allowRequest(maxRequestsPerCall) {
+	if len(calls) == 0 || !calls[0].allowRequest() {
 		return nil, &requestError{-1, "sampling is refused: it belongs to no call, or there was too much of it"}
 	}
 	request.Tool = calls[0].tool

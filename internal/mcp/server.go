@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -329,15 +328,7 @@ func (s *server) recordListing(conn *connection, list []toolSpec) {
 		state = NoToolsFound
 	}
 	now := listing{Tools: list, Instructions: conn.instructions, Offers: conn.features()}
-	// An unchanged list, the usual result of a regular check, is not scanned again.
-	s.mu.Lock()
-	same := reflect.DeepEqual(s.listing, now)
-	s.mu.Unlock()
-	if same {
-		s.decideAgain()
-	} else {
-		s.setListing(now)
-	}
+	changed := s.setListing(now)
 	// The connection is published last: calls begin here, and have to find changed tools
 	// in quarantine.
 	s.mu.Lock()
@@ -345,7 +336,7 @@ func (s *server) recordListing(conn *connection, list []toolSpec) {
 	s.setStateLocked(state, "")
 	s.mu.Unlock()
 	// Last, and without the lock: no call waits for the store.
-	if !same {
+	if changed {
 		s.saveOrLog(kindTools, savedListing{s.fingerprint(), now})
 	}
 }
