@@ -52,8 +52,8 @@ type Host struct {
 	// toolNames are the names under which models call the tools of servers, with the server that owns each. The first
 	// server to claim a name keeps it as long as its entry exists, so that no other server can take it over.
 	toolNames sync.Map
-	// listed are the URIs of resources and the names of prompts that servers have listed, by server and key: they may be
-	// read again without a question.
+	// listed are the URIs of resources and the names of prompts that servers have listed, by server and key: they may
+	// be read again without a question.
 	listed sync.Map
 }
 

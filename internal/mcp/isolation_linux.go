@@ -374,7 +374,7 @@ func limitProcess(pid int, maxMemory int64) string {
 	if maxMemory > 0 {
 		memory = fmt.Sprintf(" or %d MiB of memory", maxMemory>>20)
 	}
-	return fmt.Sprintf("has at most %d open files, files of at most %d GiB and no core dumps, and is ended before the bot where "+
-		"memory runs out, or with more than %d processes%s; its processor time is not limited",
+	return fmt.Sprintf("has at most %d open files, files of at most %d GiB and no core dumps, and is ended before the bot "+
+		"where memory runs out, or with more than %d processes%s; its processor time is not limited",
 		maxServerFiles, maxServerFileSize>>30, maxServerProcesses, memory)
 }

@@ -65,8 +65,8 @@ func reopenUntilRefused(ctx context.Context, once func(context.Context) (refused
 	}
 }
 
-// readListenStream opens the stream and reads it to its end. It reports true where the server refuses: it does not offer
-// the stream, or has forgotten the session, which the next request will show.
+// readListenStream opens the stream and reads it to its end. It reports true where the server refuses: it does not
+// offer the stream, or has forgotten the session, which the next request will show.
 func readListenStream(ctx context.Context, poster httpPoster, stream *rpcConn, opened func()) (refused bool) {
 	resp, err := poster.open(ctx)
 	if err != nil {

@@ -100,10 +100,10 @@ type Options struct {
 	// StartTimeout is how long a server may take to start and list its tools; 0: 120 s.
 	StartTimeout time.Duration
 
-	// Store keeps what is known of servers over restarts, under kind/server: "tools", so that a server need not be started
-	// before its first call, and "pins", the tools as they were first seen or approved. The JSON null deletes. Processes that
-	// share a store see what the others saved: pins are read again before they are written. nil: nothing is kept, and every
-	// server is connected when the host starts.
+	// Store keeps what is known of servers over restarts, under kind/server: "tools", so that a server need not be
+	// started before its first call, and "pins", the tools as they were first seen or approved. The JSON null deletes.
+	// Processes that share a store see what the others saved: pins are read again before they are written. nil: nothing
+	// is kept, and every server is connected when the host starts.
 	Store store.Blobs
 	// StartAfter delays the start of servers until it is closed; tools known from Store
 	// are listed at once. nil: servers start with the host.

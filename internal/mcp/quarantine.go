@@ -202,8 +202,8 @@ func (s *server) refuseTool(t inspectedTool) (ToolState, string) {
 }
 
 // setListing records what the server offers, decides which tools are offered, and saves the pins if that made any. It
-// reports whether the list has changed. One that has not, the usual result of a regular check, is not scanned again; but
-// another server may have released a name.
+// reports whether the list has changed. One that has not, the usual result of a regular check, is not scanned again;
+// but another server may have released a name.
 func (s *server) setListing(now listing) (changed bool) {
 	s.mu.Lock()
 	changed = !reflect.DeepEqual(s.listing, now)

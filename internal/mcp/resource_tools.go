@@ -204,7 +204,11 @@ func (h *Host) askServers(
 }
 
 // list lists what one server has of a kind or, without a name, what all have that the caller may use.
-func (h *Host) list(ctx context.Context, name, kind string, lines func(context.Context, *connection) string) (tool.Result, error) {
+func (h *Host) list(
+	ctx context.Context,
+	name, kind string,
+	lines func(context.Context, *connection) string,
+) (tool.Result, error) {
 	names := []string{name}
 	if name == "" {
 		names = h.serversWith(ctx, kind)
@@ -316,7 +320,7 @@ func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, e
 		_, err := c.client.ReadResource(ctx, request)
 		return err
 	}
-	return h.read(ctx, w.Server, "resources", send, func(o map[string]json.RawMessage, room *int) (parts []string, files []chat.File) {
+	parse := func(o map[string]json.RawMessage, room *int) (parts []string, files []chat.File) {
 		for _, item := range jsonList(o["contents"]) {
 			parts = append(parts, resourceText(jsonObject(item)))
 			// parseFile expects the part of a tool result that embeds a resource.
@@ -326,7 +330,8 @@ func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, e
 			}
 		}
 		return parts, files
-	})
+	}
+	return h.read(ctx, w.Server, "resources", send, parse)
 }
 
 func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, error) {
@@ -336,7 +341,7 @@ func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, erro
 		_, err := c.client.GetPrompt(ctx, request)
 		return err
 	}
-	return h.read(ctx, w.Server, "prompts", send, func(o map[string]json.RawMessage, room *int) (parts []string, files []chat.File) {
+	parse := func(o map[string]json.RawMessage, room *int) (parts []string, files []chat.File) {
 		for _, raw := range jsonList(o["messages"]) {
 			m := jsonObject(raw)
 			said, more, _ := parseContents(m["content"], room)
@@ -344,7 +349,8 @@ func (h *Host) getPrompt(ctx context.Context, w resourceArgs) (tool.Result, erro
 			files = append(files, more...)
 		}
 		return parts, files
-	})
+	}
+	return h.read(ctx, w.Server, "prompts", send, parse)
 }
 
 func (h *Host) read(

@@ -85,7 +85,7 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]toolSpe
 		}
 		for _, item := range jsonList(page["tools"]) {
 			t, ok := parseTool(item)
-			if ok && !seen[t.Name] && offered(t.Name) && len(list) < maxTools && len(item) <= room {
+			if ok && !seen[t.Name] && (offered == nil || offered[t.Name]) && len(list) < maxTools && len(item) <= room {
 				seen[t.Name], room = true, room-len(item)
 				list = append(list, t)
 			}
@@ -118,26 +118,25 @@ func (c *connection) checkAlive(ctx context.Context) error {
 	return nil
 }
 
-// listPage returns one page as it came, and a function that reports whether a tool of it
-// may be offered: the library drops tools whose x-mcp-header annotations are invalid, as
-// the specification of 2026-07-28 demands.
+// listPage returns one page as it came, and the tools of it that may be offered; nil: all. The library drops tools
+// whose x-mcp-header annotations are invalid, as the specification of 2026-07-28 demands.
 func (c *connection) listPage(
 	ctx context.Context,
 	request sdk.ListToolsRequest,
-) (json.RawMessage, func(string) bool, error) {
+) (page json.RawMessage, offered map[string]bool, err error) {
 	ctx, raw := withCapture(ctx)
 	result, err := c.client.ListToolsByPage(ctx, request)
 	switch {
 	case err == nil:
-		names := map[string]bool{}
+		offered = map[string]bool{}
 		for _, t := range result.Tools {
-			names[t.Name] = true
+			offered[t.Name] = true
 		}
-		return *raw, func(name string) bool { return names[name] }, nil
+		return *raw, offered, nil
 	case *raw != nil: // the library could not decode the page; we can
-		return *raw, func(string) bool { return true }, nil
+		return *raw, nil, nil
 	case isMethodNotFound(err):
-		return json.RawMessage(`{"tools":[]}`), func(string) bool { return true }, nil
+		return json.RawMessage(`{"tools":[]}`), nil, nil
 	}
 	c.noteFailure(err)
 	return nil, nil, unwrapTransportError(err)

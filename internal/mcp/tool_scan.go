@@ -90,9 +90,9 @@ func findSuspicions(at, said string) []string {
 	return list
 }
 
-// orderPhrases are phrases by which published attacks give orders to the model behind the user's back. The list is short
-// on purpose: a match only warns, and an honest description should pass. They are matched against text without hidden
-// characters and with single spaces.
+// orderPhrases are phrases by which published attacks give orders to the model behind the user's back. The list is
+// short on purpose: a match only warns, and an honest description should pass. They are matched against text without
+// hidden characters and with single spaces.
 var orderPhrases = text.Pattern(`(?i)` + strings.Join([]string{
 	`\b(ignore|disregard|forget|override) (all |any |the |your |of |these )*` +
 		`(previous|prior|above|earlier|preceding|system|other) (instruction|prompt|rule|message|direction)`,

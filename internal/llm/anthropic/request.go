@@ -153,7 +153,8 @@ func newBlock(p llm.Part, role llm.Role) any {
 		return &content{Type: "tool_use", ID: toolID(p.Call.ID), Name: p.Call.Name, Input: callInput(p.Call.Args)}
 	case p.Media != nil:
 		data := base64.StdEncoding.EncodeToString(p.Media.Data)
-		return &content{Type: "image", Source: map[string]any{"type": "base64", "media_type": p.Media.Type, "data": data}}
+		source := map[string]any{"type": "base64", "media_type": p.Media.Type, "data": data}
+		return &content{Type: "image", Source: source}
 	case p.Thought && role == llm.Assistant && len(p.Raw) > 0:
 		return p.Raw // as it came: its signature covers it
 	case p.Thought || strings.TrimSpace(p.Text) == "":

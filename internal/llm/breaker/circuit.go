@@ -66,8 +66,9 @@ func (c *circuit) refusal(now time.Time) *llm.Error {
 	return &refused
 }
 
-// end counts the outcome of a request that began at a time. It returns the new state if the circuit has opened or closed.
-// Where the circuit is open afterwards it returns the error to be reported in place of err, so that nobody asks again.
+// end counts the outcome of a request that began at a time. It returns the new state if the circuit has opened or
+// closed. Where the circuit is open afterwards it returns the error to be reported in place of err, so that nobody asks
+// again.
 func (c *circuit) end(began, now time.Time, isProbe bool, err error) (changed State, reported error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +76,8 @@ func (c *circuit) end(began, now time.Time, isProbe bool, err error) (changed St
 		c.probing = false
 	}
 	var fault *llm.Error
-	hasAnswered := errors.As(err, &fault) || err == nil // if only to refuse: a cancelled request says nothing of the model
+	// If only to refuse. A cancelled request says nothing about the model.
+	hasAnswered := errors.As(err, &fault) || err == nil
 	if err == nil {
 		c.answered = now
 	}
@@ -115,7 +117,8 @@ func (c *circuit) countFailure(began, now time.Time, isProbe bool, fault *llm.Er
 
 // isFailure reports whether a request failed because of the model.
 func isFailure(fault *llm.Error) bool {
-	return fault != nil && slices.Contains([]llm.Kind{llm.Unavailable, llm.TimedOut, llm.RateLimited, llm.Exhausted}, fault.Kind)
+	kinds := []llm.Kind{llm.Unavailable, llm.TimedOut, llm.RateLimited, llm.Exhausted}
+	return fault != nil && slices.Contains(kinds, fault.Kind)
 }
 
 // status returns the state of the circuit, with the error that opened it, and when the next probe may be made.

@@ -122,9 +122,9 @@ const (
 	Over              // nothing follows
 )
 
-// Stream sends a request as Post does, and passes on the answer. The function read converts one event; a chunk beside an
-// error holds the usage of an answer that is charged all the same. Stream returns how much has come; false: the caller
-// left, or was given an error. Once an answer is complete, it does not matter what becomes of the connection.
+// Stream sends a request as Post does, and passes on the answer. The function read converts one event; a chunk beside
+// an error holds the usage of an answer that is charged all the same. Stream returns how much has come; false: the
+// caller left, or was given an error. Once an answer is complete, it does not matter what becomes of the connection.
 func (c *Client) Stream(
 	ctx context.Context,
 	path string,

@@ -75,7 +75,7 @@ func (c *Client) classify(status int, raw []byte) *llm.Error {
 	case status != http.StatusTooManyRequests && says(tooLongWords):
 		out.Kind = llm.ContextTooLong
 	// OpenRouter (https://openrouter.ai/docs/api/reference/errors-and-debugging, seen 2026-11).
-	case status == http.StatusForbidden && (bytes.Contains(raw, []byte(`"reasons"`)) || strings.Contains(lower, "flagged")):
+	case status == http.StatusForbidden && (bytes.Contains(raw, []byte(`"reasons"`)) || says([]string{"flagged"})):
 		out.Kind, out.Reason = llm.Blocked, "its moderation has flagged the question"
 	case status == http.StatusPaymentRequired, says(exhaustedWords), dailyQuota().Match(raw):
 		out.Kind = llm.Exhausted
@@ -172,8 +172,8 @@ func collectWords(v any, words *[]string, depth int) {
 	}
 }
 
-// dailyQuota matches a google.rpc.QuotaFailure that names a daily quota. The status is the one of a rate limit, but waiting
-// does not help before the next day.
+// dailyQuota matches a google.rpc.QuotaFailure that names a daily quota. The status is the one of a rate limit, but
+// waiting does not help before the next day.
 var dailyQuota = text.Pattern(`"quotaId":\s*"[^"]*PerDay`)
 
 // retryDelay matches google.rpc.RetryInfo: "retryDelay": "20.5s".

@@ -79,8 +79,8 @@ func (r *eventReader) send() bool {
 	return len(event) == 0 || r.yield(event, nil)
 }
 
-// readValues passes on JSON values that follow one another, or one list of them. It returns false if the caller wants no
-// more.
+// readValues passes on JSON values that follow one another, or one list of them. It returns false if the caller wants
+// no more.
 func (r *eventReader) readValues(text []byte) bool {
 	values := json.NewDecoder(bytes.NewReader(text))
 	for {

@@ -18,7 +18,8 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 		method, list = "predict", "instances"
 	}
 	for i, text := range texts {
-		requests[i] = map[string]any{"model": m.resource(), "content": content{Role: "user", Parts: []any{textPart(text)}}}
+		said := content{Role: "user", Parts: []any{textPart(text)}}
+		requests[i] = map[string]any{"model": m.resource(), "content": said}
 		if m.o.Vertex != nil {
 			requests[i] = map[string]string{"content": text}
 		}

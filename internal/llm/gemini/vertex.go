@@ -57,8 +57,8 @@ func (v *Vertex) path(model string) string {
 // tokenTimeout bounds how long getting a token may take.
 const tokenTimeout = 30 * time.Second
 
-// authorize sets a token, which it gets and renews when needed. The library knows no deadline of a request: getting a token
-// takes tokenTimeout at most.
+// authorize sets a token, which it gets and renews when needed. The library knows no deadline of a request: getting a
+// token takes tokenTimeout at most.
 func (v *Vertex) authorize(ctx context.Context, h http.Header) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -25,8 +25,8 @@ var (
 )
 
 // identities are keywords that need a resolver, that two tools of a request could share, or that mean nothing since
-// draft 2020-12; and patternProperties, whose patterns differ from provider to provider: Anthropic was reported to refuse
-// "^(.*)$" (openclaw/openclaw#29416).
+// draft 2020-12; and patternProperties, whose patterns differ from provider to provider: Anthropic was reported to
+// refuse "^(.*)$" (openclaw/openclaw#29416).
 var identities = []string{"$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
 	"$vocabulary", "additionalItems", "dependencies", "patternProperties"}
 

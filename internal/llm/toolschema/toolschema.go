@@ -52,9 +52,9 @@ type fitted struct {
 	names  map[string]string
 }
 
-// New returns a Declarer whose declarations are objects with name, description and the schema under a key. The schema is
-// missing for a tool without arguments in the Gemini dialect. The function wrap, which may be nil, returns the form in
-// which the API takes such an object.
+// New returns a Declarer whose declarations are objects with name, description and the schema under a key. The schema
+// is missing for a tool without arguments in the Gemini dialect. The function wrap, which may be nil, returns the form
+// in which the API takes such an object.
 func New(d Dialect, key string, wrap func(declaration map[string]any) any) *Declarer {
 	return &Declarer{dialect: d, key: key, wrap: wrap, fitted: map[string]fitted{}}
 }

@@ -49,7 +49,8 @@ func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket strin
 		if p.User != "" {
 			whom = p.User + " alone: go on only if that is you"
 		}
-		text := fmt.Sprintf("Connect ravenbot to %s (%s). What you allow there will be used for %s.", p.Server, p.s.origin(), whom)
+		text := fmt.Sprintf("Connect ravenbot to %s (%s). What you allow there will be used for %s.",
+			p.Server, p.s.origin(), whom)
 		writePage(w, http.StatusOK, text, "<form method=post><button>Continue</button></form>")
 		return
 	}
