@@ -59,11 +59,7 @@ func New(o Options) *Model {
 		client: client.New(client.Options{
 			Provider: provider,
 			BaseURL:  o.BaseURL,
-			Authorize: func(_ context.Context, h http.Header) error {
-				h.Set("X-Api-Key", o.APIKey)
-				h.Set("Anthropic-Version", "2023-06-01")
-				return nil
-			},
+			Header:   http.Header{"X-Api-Key": {o.APIKey}, "Anthropic-Version": {"2023-06-01"}},
 			Secret:   o.APIKey,
 			Body:     o.Body,
 			Optional: []client.Field{{Path: "temperature"}, {Path: "stop_sequences"}},

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -29,9 +30,10 @@ const MaxAnswerBytes = 32 << 20
 
 // Options configures a Client.
 type Options struct {
-	Provider string // names the endpoint in errors: "gemini"
-	BaseURL  string // Post appends paths to it
-	// Authorize sets the credentials of a request. It may be nil.
+	Provider string      // names the endpoint in errors: "gemini"
+	BaseURL  string      // Post appends paths to it
+	Header   http.Header // of each request
+	// Authorize sets credentials that expire. It may be nil.
 	Authorize func(ctx context.Context, h http.Header) error
 	Secret    string // is masked in errors: some endpoints quote the key that they refuse
 	// Body is a JSON object with further fields for each request. Objects in it are merged with the request's objects.
@@ -180,6 +182,7 @@ func (c *Client) send(ctx context.Context, path string, body []byte) (*http.Resp
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(req.Header, c.o.Header)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream, application/json")
 	if c.o.Authorize != nil {

@@ -58,16 +58,15 @@ func New(o Options) (*Model, error) {
 		return nil, fmt.Errorf("set up gemini: %w", err)
 	}
 	m := &Model{o: o, base: base.JoinPath(version).String()}
-	authorize := func(_ context.Context, h http.Header) error {
-		h.Set("X-Goog-Api-Key", o.APIKey)
-		return nil
-	}
+	var authorize func(ctx context.Context, h http.Header) error
+	header := http.Header{"X-Goog-Api-Key": {o.APIKey}}
 	if o.Vertex != nil && o.APIKey == "" {
-		authorize = o.Vertex.authorize
+		authorize, header = o.Vertex.authorize, nil
 	}
 	m.client = client.New(client.Options{
 		Provider:  m.provider(),
 		BaseURL:   m.base,
+		Header:    header,
 		Authorize: authorize,
 		Secret:    o.APIKey,
 		Body:      o.Body,

@@ -56,19 +56,18 @@ type habits struct {
 
 // New returns a model. It makes no request, and sets no time limit: ctx of each request does.
 func New(o Options) *Model {
+	header := http.Header{}
+	if o.APIKey != "" {
+		header.Set("Authorization", "Bearer "+o.APIKey)
+	}
 	return &Model{
 		o: o,
 		client: client.New(client.Options{
 			Provider: o.Name,
 			BaseURL:  o.BaseURL,
-			Authorize: func(_ context.Context, h http.Header) error {
-				if o.APIKey != "" {
-					h.Set("Authorization", "Bearer "+o.APIKey)
-				}
-				return nil
-			},
-			Secret: o.APIKey,
-			Body:   o.Body,
+			Header:   header,
+			Secret:   o.APIKey,
+			Body:     o.Body,
 			Optional: []client.Field{
 				{Path: "stream_options"},
 				{Path: "temperature"},
