@@ -66,6 +66,9 @@ type Spending interface {
 	Page(ctx context.Context, cursor string, n int) ([]budget.Usage, string, error)
 	// Days returns the last 30 days, oldest first.
 	Days(ctx context.Context) ([]budget.Day, error)
+	// Usage returns the sums of these days, and Caps the budgets.
+	Usage(ctx context.Context) ([]budget.Usage, error)
+	Caps() budget.Caps
 }
 
 // Agent is notified of conversations that were deleted.
@@ -154,7 +157,8 @@ type Options struct {
 	// HostAccess lets other MCP hosts get a token of /mcp by a sign-in; nil: they need one that was made for them.
 	HostAccess *mcpserve.Authorization
 	// Backup makes a copy of the store.
-	Backup func(context.Context) (Copy, error)
+	Backup  func(context.Context) (Copy, error)
+	Backups Backups
 
 	Jobs Jobs
 	// Hooks takes the deliveries of webhooks at /hooks/, and checks itself who calls.

@@ -220,7 +220,7 @@ func (s *Server) saveAgent(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		_, err = change(r.Context(), name, raw)
 	}
-	s.showAgentResult(w, err, name+" is saved.")
+	s.showResult(w, r, err, name+" is saved.")
 }
 
 // parseAgentForm reads the form. Settings that it does not show keep their values.
@@ -284,7 +284,7 @@ func splitFields(text string) []string {
 // removeAgent removes an agent from the page's button.
 func (s *Server) removeAgent(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	s.showAgentResult(w, s.o.Agents.Remove(r.Context(), name),
+	s.showResult(w, r, s.o.Agents.Remove(r.Context(), name),
 		name+" is removed. Where it answered, the default agent does.")
 }
 
@@ -295,24 +295,5 @@ func (s *Server) chooseAgent(w http.ResponseWriter, r *http.Request) {
 	if name == "" {
 		done = "The web room " + room + " is answered as the configuration says."
 	}
-	s.showAgentResult(w, s.o.Agents.Choose(r.Context(), room, name), done)
-}
-
-// showAgentResult shows the result of a change to an agent, or its error.
-func (s *Server) showAgentResult(w http.ResponseWriter, err error, done string) {
-	switch {
-	case err == nil:
-		s.page(w, http.StatusOK, "done", done)
-	case isBadInput(err),
-		errors.Is(err, roster.ErrNotFound),
-		errors.Is(err, roster.ErrExists),
-		errors.Is(err, roster.ErrConfigured),
-		errors.Is(err, roster.ErrNoFile):
-		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
-	default:
-		ref := newReference()
-		s.o.Log.Error("failed to change an agent", "reference", ref, "error", err)
-		s.page(w, http.StatusInternalServerError, "problem",
-			"Something went wrong (reference "+ref+"); the bot's log has the reason.")
-	}
+	s.showResult(w, r, s.o.Agents.Choose(r.Context(), room, name), done)
 }

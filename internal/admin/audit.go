@@ -1,9 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
+	"time"
 
 	"ravenbot/internal/audit"
 )
@@ -70,4 +74,47 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) {
 		next = items[n-1].ID
 	}
 	writePage(w, items, next)
+}
+
+// loadAudit fills in the page of the audit.
+func (s *Server) loadAudit(r *http.Request, v *listView) error {
+	f := v.addFilter(r)
+	who := f.add(r, "who", "Who")
+	since, until := f.addDate(r, "since", "First day"), f.addDate(r, "until", "Last day")
+	var rows [][]any
+	oldest := ""
+	for _, e := range s.o.Audit.Entries(r.FormValue("before"), audit.MaxEntries) {
+		day, changed := e.Time.UTC().Format(time.DateOnly), changesText(e.Changes)
+		if since != "" && day < since || until != "" && day > until || !strings.Contains(strings.ToLower(e.Who), who) ||
+			!f.has(e.Who, e.Action, e.Target, e.From, changed) {
+			continue
+		}
+		if len(rows) == pageSize {
+			v.Older = f.Address() + "&before=" + oldest
+			break
+		}
+		oldest = e.ID
+		var changes any = changed
+		if len(e.Changes) > 1 {
+			changes = folded{countText(uint64(len(e.Changes)), "field", "fields"), changed}
+		}
+		rows = append(rows, []any{e.Time, e.Who, e.Action, e.Target, changes, e.From})
+	}
+	v.addTable("No entries.", rows, "When", "Who", "Action", "Target", "Changes", "From")
+	report, err := s.o.Audit.Verify(r.Context(), audit.Link{})
+	n := countText(uint64(report.Entries), "entry", "entries")
+	v.Notes = append(v.Notes, pill{Text: "The chain of " + n + " is intact."})
+	if report.Problem != "" {
+		v.Notes = []pill{{"error", "The chain is broken: " + report.Problem + "."}}
+	}
+	return err
+}
+
+// changesText lists changed fields, one in a line.
+func changesText(list []audit.Change) string {
+	lines := make([]string, len(list))
+	for i, c := range list {
+		lines[i] = fmt.Sprintf("%s: %s → %s", c.Field, cmp.Or(c.Old, "nothing"), cmp.Or(c.New, "nothing"))
+	}
+	return strings.Join(lines, "\n")
 }

@@ -148,16 +148,6 @@ func (s *Server) callsPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, name, v)
 }
 
-// revokeOnPage ends a standing approval from the page.
-func (s *Server) revokeOnPage(w http.ResponseWriter, r *http.Request) {
-	if err := s.o.Grants.Revoke(r.Context(), r.PathValue("id")); err != nil {
-		s.page(w, http.StatusConflict, "problem", "Not accepted: "+err.Error()+".")
-		return
-	}
-	w.Header().Set("HX-Trigger", "changed")
-	s.page(w, http.StatusOK, "done", "The tool asks again from now on.")
-}
-
 // decideOnPage decides an approval from the page, as far as ?scope says.
 func (s *Server) decideOnPage(yes bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -166,13 +156,7 @@ func (s *Server) decideOnPage(yes bool) http.HandlerFunc {
 			scope = cmp.Or(approval.Scope(r.URL.Query().Get("scope")), approval.Once)
 		}
 		a, err := s.o.Approvals.Decide(r.Context(), r.PathValue("id"), scope, chat.Operator(), s.here())
-		if err != nil {
-			s.page(w, http.StatusConflict, "problem", "Not accepted: "+err.Error()+".")
-			return
-		}
-		// The list on the page listens for this event and reloads itself.
-		w.Header().Set("HX-Trigger", "changed")
-		s.page(w, http.StatusOK, "done", a.Tool+" is "+string(a.Decision)+".")
+		s.showResult(w, r, err, a.Tool+" is "+string(a.Decision)+".")
 	}
 }
 

@@ -261,12 +261,7 @@ func (s *Server) addDigestOnPage(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		_, err = s.o.Digests.Add(r.Context(), strings.TrimSpace(r.PostFormValue("name")), raw)
 	}
-	if err != nil {
-		s.showDigestError(w, r, err)
-		return
-	}
-	w.Header().Set("HX-Refresh", "true")
-	s.page(w, http.StatusOK, "done", "Done.")
+	s.refresh(w, r, err)
 }
 
 // feedsView is the page of feeds.
@@ -340,7 +335,7 @@ type previewView struct {
 func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
 	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
 	if err != nil {
-		s.showDigestError(w, r, err)
+		s.showResult(w, r, err, "")
 		return
 	}
 	v := previewView{Preview: p}
@@ -354,7 +349,7 @@ func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) runDigestOnPage(w http.ResponseWriter, r *http.Request) {
 	run, err := s.runNow(r)
 	if err != nil {
-		s.showDigestError(w, r, err)
+		s.showResult(w, r, err, "")
 		return
 	}
 	s.page(w, http.StatusOK, "ran", run)
@@ -365,7 +360,7 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 	last, known, err := s.o.Digests.LastVerdicts(r.Context(), r.PathValue("name"))
 	switch {
 	case err != nil:
-		s.showDigestError(w, r, err)
+		s.showResult(w, r, err, "")
 	case !known:
 		s.page(w, http.StatusOK, "done", "No run of it is known yet. A preview says what one would do now.")
 	default:
@@ -386,28 +381,5 @@ func (s *Server) changeDigestOnPage(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if err != nil {
-		s.showDigestError(w, r, err)
-		return
-	}
-	// The buttons of the digest change, so the whole page is loaded again.
-	w.Header().Set("HX-Refresh", "true")
-	s.page(w, http.StatusOK, "done", "Done.")
-}
-
-// showDigestError shows the error of a request about a digest.
-func (s *Server) showDigestError(w http.ResponseWriter, r *http.Request, err error) {
-	switch {
-	case errors.Is(err, digest.ErrUnknown):
-		s.page(w, http.StatusNotFound, "problem", "This digest no longer exists.")
-	case errors.Is(err, digest.ErrConfigured):
-		s.page(w, http.StatusConflict, "problem", "It belongs to config.json; change it there.")
-	case errors.Is(err, digest.ErrExists), isBadInput(err):
-		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
-	default:
-		ref := newReference()
-		s.o.Log.Error("failed to create a digest", "reference", ref, "digest", r.PathValue("name"), "error", err)
-		s.page(w, http.StatusInternalServerError, "problem",
-			"The digest could not be made (reference "+ref+"); the bot's log has the reason.")
-	}
+	s.refresh(w, r, err)
 }

@@ -17,8 +17,8 @@ func TestDigestsAreChangedOnTheirPage(t *testing.T) {
 		want    string
 		refresh bool
 	}{
-		{"/digests/morning/pause", 200, "Done.", true}, {"/digests/morning/remove", 409, "belongs to config.json", false}, {"/digests/made/remove", 200, "Done.", true},
-		{"/digests/none/resume", 404, "no longer exists", false}, {"/digests/morning/dance", 404, "", false},
+		{"/digests/morning/pause", 200, "Done.", true}, {"/digests/morning/remove", 422, "belongs to config.json", false}, {"/digests/made/remove", 200, "Done.", true},
+		{"/digests/none/resume", 422, "no such digest", false}, {"/digests/morning/dance", 404, "", false},
 		{"/digests/morning/explain", 200, "too old", false}, {"/digests/made/explain", 200, "No run of it", false},
 	} {
 		r := post(c.path)

@@ -169,13 +169,13 @@ func (s *Server) uploadFilesOnPage(w http.ResponseWriter, r *http.Request) {
 	if err != nil && done != "" {
 		err = fmt.Errorf("%w. %s", err, strings.TrimSuffix(done, ". "))
 	}
-	s.showAgentResult(w, err, strings.TrimSpace(done))
+	s.showResult(w, r, err, strings.TrimSpace(done))
 }
 
 // deleteFileOnPage removes a file from the page's button.
 func (s *Server) deleteFileOnPage(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
-	s.showAgentResult(w, s.removeFile(r), name+" is removed.")
+	s.showResult(w, r, s.removeFile(r), name+" is removed.")
 }
 
 // removeFile deletes the file that a request names.

@@ -16,8 +16,8 @@ type filter struct {
 	Fields []filterField // for single properties
 }
 
-// filterField is a filter for a property; it is empty, or something that the property contains.
-type filterField struct{ Name, Label, Value string }
+// filterField is a filter for a property; it is empty, or something that the property contains, or a date.
+type filterField struct{ Name, Label, Value, Type string }
 
 // newFilter returns the filter of a request.
 func newFilter(r *http.Request, path string, states ...string) filter {
@@ -31,7 +31,14 @@ func newFilter(r *http.Request, path string, states ...string) filter {
 // add adds a field for a property, and returns what it must contain.
 func (f *filter) add(r *http.Request, name, label string) string {
 	value := strings.ToLower(strings.TrimSpace(r.FormValue(name)))
-	f.Fields = append(f.Fields, filterField{name, label, value})
+	f.Fields = append(f.Fields, filterField{name, label, value, "text"})
+	return value
+}
+
+// addDate adds a field for a day, and returns it as 2006-01-02, or "".
+func (f *filter) addDate(r *http.Request, name, label string) string {
+	value := f.add(r, name, label)
+	f.Fields[len(f.Fields)-1].Type = "date"
 	return value
 }
 

@@ -19,9 +19,11 @@ func TestForeignTextOnThePagesStaysText(t *testing.T) {
 		`javascript:alert(1)`, `</pre><b>`} {
 		_, _, server, client := start(t, func(o *Options) {
 			o.Servers, o.Digests, o.Calls, o.Approvals = nasty{s: s}, nastyDigests{s: s}, calls{s}, calls{s}
-			o.Conversations = nastyConversations{o.Conversations.(*bot), s}
+			var l *listed
+			withLists(s, &l)(o)
 		})
 		for _, route := range []string{"GET /servers", "GET /calls", "GET /digests", "GET /feeds", "GET /posts",
+			"GET /jobs", "GET /notes", "GET /usage", "GET /tokens", "GET /webhooks", "GET /backups",
 			"GET /settings", "POST /settings", "POST /digests/x/preview", "POST /digests/x/run", "POST /digests/x/explain",
 			"GET /login?token=" + url.QueryEscape(s)} {
 			method, path, _ := strings.Cut(route, " ")

@@ -16,6 +16,7 @@ type Jobs interface {
 	List(ctx context.Context) ([]jobs.Info, error)
 	AddRequest(ctx context.Context, r jobs.Request) (jobs.Info, error)
 	Remove(ctx context.Context, id string) error
+	Webhooks() []jobs.Webhook
 }
 
 const jobHint = `send {"at" or "schedule", "timezone", "post": [ADDRESS], "text" or "prompt", "tools": []}`

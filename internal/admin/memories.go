@@ -17,6 +17,8 @@ import (
 // Memories keeps what people want remembered, by scope: user:PLATFORM/ID or channel:ADDRESS. Its errors may have a
 // method BadInput that returns true, which are for the sender to correct.
 type Memories interface {
+	// Scopes returns the scopes that may have notes.
+	Scopes(ctx context.Context) ([]string, error)
 	// List returns the notes of a scope, the newest first or, with a query, those that fit, the best first.
 	List(ctx context.Context, scope, query string) ([]store.Memory, error)
 	Add(ctx context.Context, scope, text, by string) (store.Memory, error)

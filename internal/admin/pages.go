@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -11,8 +12,13 @@ import (
 	"sync"
 	"time"
 
+	"ravenbot/internal/approval"
+	"ravenbot/internal/digest"
 	"ravenbot/internal/frame"
+	"ravenbot/internal/jobs"
+	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcpserve"
+	"ravenbot/internal/roster"
 	"ravenbot/internal/store"
 )
 
@@ -24,6 +30,7 @@ var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(frame.New().Funcs(template.FuncMap{
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"clock": func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") },
+		"kind":  cellKind,
 		"path":  url.PathEscape,
 		"took":  func(ms float64) string { return secondsText(ms / 1000) },
 		"web": func(link string) bool {
@@ -37,6 +44,10 @@ var templates = sync.OnceValue(func() *template.Template {
 func (s *Server) dashboard() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /logout", s.logout)
+	for _, p := range s.listPages() {
+		mux.HandleFunc("GET "+p.Path, s.serveList(p))
+	}
+	s.listActions(mux)
 	mux.HandleFunc("GET /overview", s.overviewPage)
 	mux.HandleFunc("GET /servers", s.serversPage)
 	mux.HandleFunc("POST /servers", s.addServerOnPage)
@@ -56,12 +67,13 @@ func (s *Server) dashboard() *http.ServeMux {
 	mux.HandleFunc("GET /calls", s.callsPage)
 	mux.HandleFunc("POST /calls/{id}/approve", s.decideOnPage(true))
 	mux.HandleFunc("POST /calls/{id}/deny", s.decideOnPage(false))
-	mux.HandleFunc("POST /grants/{id}/revoke", s.revokeOnPage)
+	mux.HandleFunc("POST /grants/{id}/revoke", s.act("The tool asks again from now on.", func(r *http.Request) error {
+		return s.o.Grants.Revoke(r.Context(), r.PathValue("id"))
+	}))
 	mux.HandleFunc("GET /digests", s.digestsPage)
 	mux.HandleFunc("POST /digests", s.addDigestOnPage)
 	mux.HandleFunc("GET /feeds", s.feedsPage)
 	mux.HandleFunc("POST /feeds/try", s.tryFeed)
-	mux.HandleFunc("GET /posts", s.postsPage)
 	mux.HandleFunc("GET /settings", s.settingsForm)
 	mux.HandleFunc("POST /settings", s.saveSettings)
 	mux.HandleFunc("POST /digests/{name}/preview", s.previewPage)
@@ -81,36 +93,6 @@ func (s *Server) dashboard() *http.ServeMux {
 	return mux
 }
 
-// postsPage shows the posts that could not be delivered, latest first, and the counts of feedback.
-func (s *Server) postsPage(w http.ResponseWriter, r *http.Request) {
-	list, err := s.o.Conversations.Undelivered(r.Context())
-	if err != nil {
-		s.showListError(w, r, "posts", err)
-		return
-	}
-	slices.Reverse(list)
-	v := postsView{Posts: list}
-	words, err := s.o.Conversations.Feedback(r.Context())
-	if err != nil {
-		// The posts are the point of the page, so it is shown without the counts.
-		s.o.Log.Error("failed to list feedback", "path", r.URL.Path, "error", err)
-	}
-	for _, f := range words {
-		if f.Good {
-			v.Good++
-		} else {
-			v.Bad++
-		}
-	}
-	s.page(w, http.StatusOK, "posts", v)
-}
-
-// postsView is the page of posts.
-type postsView struct {
-	Posts     []store.Post
-	Good, Bad int // answers found helpful, and not
-}
-
 // page writes a template with v.
 func (s *Server) page(w http.ResponseWriter, status int, name string, v any) {
 	// Into a buffer first, so that a failing template is a clean error and not half a page.
@@ -122,4 +104,35 @@ func (s *Server) page(w http.ResponseWriter, status int, name string, v any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes()) // the reader is gone when this fails
+}
+
+// refusals are the errors that a page shows as they are: whoever sent the request can act on them.
+var refusals = []error{mcp.ErrNotFound, mcp.ErrExists, mcp.ErrConfigured, mcp.ErrDisabled, mcp.ErrChanged,
+	roster.ErrNotFound, roster.ErrExists, roster.ErrConfigured, roster.ErrNoFile, digest.ErrUnknown, digest.ErrConfigured,
+	digest.ErrExists, jobs.ErrUnknown, mcpserve.ErrNoToken, mcpserve.ErrTokenExists, mcpserve.ErrTokenName, mcpserve.ErrTokenTools,
+	approval.ErrUnknown, approval.ErrDecided, approval.ErrScope, store.ErrNotFound}
+
+// showResult answers a button or a form of a page: with what was done, whereupon lists on the page load themselves
+// again, or with what went wrong.
+func (s *Server) showResult(w http.ResponseWriter, r *http.Request, err error, done string) {
+	var unread *digest.UnreadError
+	switch {
+	case err == nil:
+		w.Header().Set("HX-Trigger", "changed")
+		s.page(w, http.StatusOK, "done", done)
+	case isBadInput(err), errors.As(err, &unread), slices.ContainsFunc(refusals, func(known error) bool { return errors.Is(err, known) }):
+		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
+	default:
+		ref := newReference()
+		s.o.Log.Error("failed to carry out a request of a page", "reference", ref, "path", r.URL.Path, "error", err)
+		s.page(w, http.StatusInternalServerError, "problem", "Something went wrong (reference "+ref+"); the bot's log has the reason.")
+	}
+}
+
+// refresh is showResult for a change after which the whole page is loaded again, because its buttons change.
+func (s *Server) refresh(w http.ResponseWriter, r *http.Request, err error) {
+	if err == nil {
+		w.Header().Set("HX-Refresh", "true")
+	}
+	s.showResult(w, r, err, "Done.")
 }

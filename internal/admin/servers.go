@@ -342,7 +342,7 @@ func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) addServerOnPage(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimSpace(r.PostFormValue("name"))
 	v, err := s.o.Servers.Add(r.Context(), name, json.RawMessage(r.PostFormValue("entry")))
-	s.showServerResult(w, err, fmt.Sprintf("%s is added: %s.", name, v.State))
+	s.showResult(w, r, err, fmt.Sprintf("%s is added: %s.", name, v.State))
 }
 
 // controlServerOnPage starts, stops, restarts, approves or removes a server from the page.
@@ -360,7 +360,7 @@ func (s *Server) controlServerOnPage(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	s.showServerResult(w, err,
+	s.showResult(w, r, err,
 		map[string]string{
 			"start":   "Starting ",
 			"stop":    "Stopped ",
@@ -368,25 +368,4 @@ func (s *Server) controlServerOnPage(w http.ResponseWriter, r *http.Request) {
 			"approve": "Approved the tools of ",
 			"remove":  "Removed ",
 		}[verb]+name+".")
-}
-
-// showServerResult shows the result of a change to a server, or its error.
-func (s *Server) showServerResult(w http.ResponseWriter, err error, done string) {
-	var bad interface{ BadInput() bool }
-	known := errors.As(err, &bad)
-	for _, e := range []error{mcp.ErrNotFound, mcp.ErrExists, mcp.ErrConfigured, mcp.ErrDisabled, mcp.ErrChanged} {
-		known = known || errors.Is(err, e)
-	}
-	switch {
-	case err == nil:
-		w.Header().Set("HX-Trigger", "changed")
-		s.page(w, http.StatusOK, "done", done)
-	case known:
-		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
-	default:
-		ref := newReference()
-		s.o.Log.Error("failed to change an mcp server", "reference", ref, "error", err)
-		s.page(w, http.StatusInternalServerError, "problem",
-			"Something went wrong (reference "+ref+"); the bot's log has the reason.")
-	}
 }

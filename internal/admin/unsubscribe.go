@@ -121,10 +121,8 @@ func (s *Server) resumeMail(w http.ResponseWriter, r *http.Request) {
 // resumeMailOnPage does the same on the page of the digests, and reloads it.
 func (s *Server) resumeMailOnPage(w http.ResponseWriter, r *http.Request) {
 	err := s.o.Digests.ResumeMail(r.Context(), r.PathValue("name"), r.PathValue("mailbox"))
-	if err != nil && !errors.Is(err, digest.ErrUnknown) {
-		s.showDigestError(w, r, err)
-		return
+	if errors.Is(err, digest.ErrUnknown) {
+		err = nil
 	}
-	w.Header().Set("HX-Refresh", "true")
-	s.page(w, http.StatusOK, "done", "Done.")
+	s.refresh(w, r, err)
 }

@@ -105,12 +105,13 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 			IsLeader:  a.o.Replica.IsLeader,
 			Troubles:  p.troubles.Current,
 		}.Samples),
-		MCP:    func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(p.tokens, refuse) },
-		Backup: a.copyStore,
-		Wrap:   a.o.Replica.Handler,
-		Mounts: mounts,
-		Log:    a.o.Log,
-		Now:    a.o.Now,
+		MCP:     func(refuse http.HandlerFunc) http.Handler { return a.endpoint.Handler(p.tokens, refuse) },
+		Backup:  a.copyStore,
+		Backups: a.store.Backups,
+		Wrap:    a.o.Replica.Handler,
+		Mounts:  mounts,
+		Log:     a.o.Log,
+		Now:     a.o.Now,
 	}
 	if c.Platforms.Web.Enabled {
 		o.Chat, o.ChatBody = a.web.Handler(), web.MaxBody

@@ -302,6 +302,9 @@ func (s *Spending) Usage(ctx context.Context) ([]Usage, error) {
 	return list, err
 }
 
+// Caps returns the budgets.
+func (s *Spending) Caps() Caps { return s.rates.Caps() }
+
 // Day is what was used on a day.
 type Day struct {
 	Day   string // 2006-01-02, in UTC

@@ -114,6 +114,22 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// Webhook is a webhook of the configuration.
+type Webhook struct {
+	Name string
+	config.Webhook
+}
+
+// Webhooks returns the webhooks of the configuration, by name.
+func (s *Service) Webhooks() []Webhook {
+	hooks := s.o.Config().Webhooks
+	list := make([]Webhook, 0, len(hooks))
+	for _, name := range slices.Sorted(maps.Keys(hooks)) {
+		list = append(list, Webhook{name, hooks[name]})
+	}
+	return list
+}
+
 // refuseDelivery answers the sender with an error in the form of the API.
 func refuseDelivery(w http.ResponseWriter, status int, code, message, hint string) {
 	answer(w, status, map[string]any{"error": map[string]string{"code": code, "message": message, "hint": hint}})

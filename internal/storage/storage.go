@@ -219,5 +219,11 @@ func (noBackups) Run(context.Context) {}
 // Copy returns a noCopiesError, which says what to use instead.
 func (noBackups) Copy(context.Context) (*os.File, error) { return nil, noCopiesError{} }
 
+// Make returns a noCopiesError.
+func (noBackups) Make(context.Context) error { return noCopiesError{} }
+
+// List returns nothing.
+func (noBackups) List() []store.BackupStatus { return nil }
+
 // Status returns the zero status: there is no folder.
 func (noBackups) Status() store.BackupStatus { return store.BackupStatus{} }

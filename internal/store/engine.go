@@ -45,6 +45,10 @@ type Backups interface {
 	Run(ctx context.Context)
 	// Copy returns an open copy of the store, which is deleted when the caller closes it.
 	Copy(ctx context.Context) (*os.File, error)
+	// Make makes a backup that is kept.
+	Make(ctx context.Context) error
+	// List returns the backups that are kept, newest first.
+	List() []BackupStatus
 	// Status returns the state of the newest backup, whoever made it.
 	Status() BackupStatus
 }

@@ -70,14 +70,14 @@ func (b *Backups) Run(ctx context.Context) {
 		case <-wait.C:
 		}
 		due = b.o.Now().Add(b.o.Every)
-		if err := b.makeBackup(ctx); err != nil {
+		if err := b.Make(ctx); err != nil {
 			due = b.o.Now().Add(min(b.o.Every, retryBackup))
 		}
 	}
 }
 
-// makeBackup makes one backup, and then removes the oldest ones above the number to keep.
-func (b *Backups) makeBackup(ctx context.Context) error {
+// Make makes one backup, and then removes the oldest ones above the number to keep.
+func (b *Backups) Make(ctx context.Context) error {
 	b.making.Lock()
 	defer b.making.Unlock()
 	b.removeLeftovers() // under the lock: no other copy is being written now
@@ -152,14 +152,24 @@ func (b *Backups) newest() (backupFile, bool) {
 	return list[0], true
 }
 
+// List returns the backups in the folder, newest first, whoever made them.
+func (b *Backups) List() []store.BackupStatus {
+	var list []store.BackupStatus
+	for _, f := range listBackups(b.o.Folder, b.o.Now()) {
+		s := store.BackupStatus{Folder: b.o.Folder, File: filepath.Base(f.path), Time: f.time}
+		if info, err := os.Stat(f.path); err == nil {
+			s.Bytes = info.Size()
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
 // Status returns the state of the newest backup in the folder, whoever made it.
 func (b *Backups) Status() store.BackupStatus {
 	s := store.BackupStatus{Folder: b.o.Folder}
-	if newest, ok := b.newest(); ok {
-		s.File, s.Time = filepath.Base(newest.path), newest.time
-		if info, err := os.Stat(newest.path); err == nil {
-			s.Bytes = info.Size()
-		}
+	if list := b.List(); len(list) > 0 {
+		s = list[0]
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

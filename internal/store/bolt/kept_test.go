@@ -490,12 +490,12 @@ func TestBackups_StoreIsDamaged_LogNamesTheRemedy(t *testing.T) {
 	copies.Run(t.Context()) // ends at once
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := copies.makeBackup(over); !errors.Is(err, context.Canceled) || log.String() != "" ||
+	if err := copies.Make(over); !errors.Is(err, context.Canceled) || log.String() != "" ||
 		copies.Status().Error != "" {
 		t.Errorf("at the end of the program: %v, %+v, logged %s", err, copies.Status(), log)
 	}
 	var damaged *store.DamagedError
-	err := copies.makeBackup(t.Context())
+	err := copies.Make(t.Context())
 	if !errors.As(err, &damaged) || !strings.Contains(log.String(), "ravenbot store check") ||
 		copies.Status().Error != err.Error() {
 		t.Errorf("it gave %v, %+v, and logged %s", err, copies.Status(), log)

@@ -34,6 +34,7 @@ type Store interface {
 	ReplaceMemory(ctx context.Context, m store.Memory) (before, kept store.Memory, err error)
 	// Memories returns the notes of a scope, oldest first.
 	Memories(ctx context.Context, scope string) ([]store.Memory, error)
+	MemoryScopes(ctx context.Context) ([]string, error)
 	// DeleteMemory returns store.ErrNotFound when the scope has no note of that number.
 	DeleteMemory(ctx context.Context, scope string, n uint64) error
 	DeleteMemories(ctx context.Context, scope string) error

@@ -294,6 +294,7 @@ func (broken) ReplaceMemory(context.Context, store.Memory) (before, kept store.M
 	return store.Memory{}, store.Memory{}, errDisk
 }
 func (broken) Memories(context.Context, string) ([]store.Memory, error) { return nil, errDisk }
+func (broken) MemoryScopes(context.Context) ([]string, error)           { return nil, errDisk }
 func (broken) DeleteMemory(context.Context, string, uint64) error       { return errDisk }
 func (broken) DeleteMemories(context.Context, string) error             { return errDisk }
 

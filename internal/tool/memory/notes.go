@@ -66,6 +66,15 @@ func (p *Pack) replace(
 	return before, kept, p.forget(ctx, of, err)
 }
 
+// Scopes returns the scopes that may have notes, as operators write them.
+func (p *Pack) Scopes(ctx context.Context) ([]string, error) {
+	keys, err := p.o.Store.MemoryScopes(ctx)
+	for i, key := range keys {
+		keys[i] = strings.Replace(key, "/", ":", 1)
+	}
+	return keys, err
+}
+
 // List returns the notes of a scope, which is user:PLATFORM/ID or channel:ADDRESS: the newest first or, with a query,
 // those that fit, the best first. An error with a method BadInput that returns true is a mistake of the caller.
 func (p *Pack) List(ctx context.Context, scope, query string) ([]store.Memory, error) {
