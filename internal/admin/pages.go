@@ -31,6 +31,7 @@ var templates = sync.OnceValue(func() *template.Template {
 		"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"clock": func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04 MST") },
 		"kind":  cellKind,
+		"count": func(n int, one, several string) string { return countText(uint64(n), one, several) },
 		"path":  url.PathEscape,
 		"took":  func(ms float64) string { return secondsText(ms / 1000) },
 		"web": func(link string) bool {

@@ -98,6 +98,6 @@ func (s spent) row(limit float64) []any {
 	case limit > 0:
 		left = pill{"ok", fmt.Sprintf("$%.2f", limit)}
 	}
-	return []any{s.name, number(fmt.Sprint(s.turns)), number(fmt.Sprint(s.in)), number(fmt.Sprint(s.out)),
+	return []any{s.name, number(budget.FormatCount(s.turns)), number(budget.FormatCount(s.in)), number(budget.FormatCount(s.out)),
 		number(fmt.Sprintf("$%.4f", s.usd)), number(fmt.Sprintf("$%.4f", s.today)), left}
 }

@@ -43,7 +43,7 @@ func TestOverview_NamesWhatNeedsAttention(t *testing.T) {
 		p.Go("http://" + b.Addr() + "/overview")
 		text := p.Text("main")
 		for _, want := range []string{"Needs attention", "The model default fails", "The last run of the digest wrong failed",
-			"1 of 2 feeds fail", "Answers of language models a day: at most", "today, in UTC: 1, for"} {
+			"1 of 2 feeds fail", "Answers of language models a day: at most", "Today (UTC): 1 answer of models, $0.00"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the page lacks %q:\n%s", want, text)
 			}

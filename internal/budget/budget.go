@@ -53,10 +53,10 @@ func formatUSD(usd float64) string {
 }
 
 // formatTokens returns a number of tokens in words.
-func formatTokens(n float64) string { return formatCount(int(n)) + " tokens" }
+func formatTokens(n float64) string { return FormatCount(int(n)) + " tokens" }
 
-// formatCount returns a number with a comma between thousands.
-func formatCount(n int) string {
+// FormatCount returns a number with a comma between thousands.
+func FormatCount(n int) string {
 	digits := strconv.Itoa(n)
 	for at := len(digits) - 3; at > 0; at -= 3 {
 		digits = digits[:at] + "," + digits[at:]

@@ -90,14 +90,14 @@ func (q *quota) take(now time.Time, l Limits, user string, m chat.Message) (exce
 	}
 	switch {
 	case l.Messages > 0 && u.messages+q.others[user] >= l.Messages:
-		times := formatCount(u.messages+q.others[user]) + " times"
+		times := FormatCount(u.messages+q.others[user]) + " times"
 		if u.messages+q.others[user] == 1 {
 			times = "once"
 		}
 		return fmt.Sprintf("You have asked me %s today, which is the limit for one person.", times)
 	case l.Files > 0 && len(m.Files) > 0 && u.files+q.filesElsewhere[user]+len(m.Files) > l.Files:
 		return fmt.Sprintf("You have sent me %s files today; the limit for one person is %s.",
-			formatCount(u.files+q.filesElsewhere[user]), formatCount(l.Files))
+			FormatCount(u.files+q.filesElsewhere[user]), FormatCount(l.Files))
 	}
 	u.messages++
 	u.files += len(m.Files)
@@ -115,7 +115,7 @@ func (s *Spending) Refuse(m chat.Message) string {
 	}
 	if n := utf8.RuneCountInString(m.Text); l.MessageChars > 0 && n > l.MessageChars {
 		return fmt.Sprintf("Your message has %s characters, and I read up to %s. Shorten it, or attach the text as a file.",
-			formatCount(n), formatCount(l.MessageChars))
+			FormatCount(n), FormatCount(l.MessageChars))
 	}
 	now := s.now().UTC()
 	if exceeded := s.quota.take(now, l, user, m); exceeded != "" {
@@ -144,8 +144,8 @@ func (s *Spending) remainingLimits(user string) []string {
 		{"tokens", int(s.tokens.Spent(Payer{User: user})), l.Tokens},
 	} {
 		if one.limit > 0 {
-			list = append(list, fmt.Sprintf("- your %s of today: %s of %s", one.what, formatCount(one.used),
-				formatCount(one.limit)))
+			list = append(list, fmt.Sprintf("- your %s of today: %s of %s", one.what, FormatCount(one.used),
+				FormatCount(one.limit)))
 		}
 	}
 	return list
