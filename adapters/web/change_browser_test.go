@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"ravenbot/internal/browsertest"
@@ -62,6 +63,11 @@ func TestAMessageIsChangedInTheBrowser(t *testing.T) {
 	asked <- m
 	reply("300 metres.", "2")
 	p.Wait("document.querySelector('#line-2').innerText.includes('300 metres')")
+	p.Click("#line-2 .versions summary")
+	p.Wait("document.querySelector('#line-2 .versions[open]').innerText.includes('It is 300 m high.')")
+	if old := p.Text("#line-2 .versions"); strings.Contains(old, "hihg") {
+		t.Errorf("an answer to other words is a version: %q", old)
+	}
 
 	p.Look(browsertest.View{Width: 390, Height: 780, Phone: true})
 	p.Reload()

@@ -80,6 +80,7 @@ func (w *Web) Handler() http.Handler {
 	mux.HandleFunc("GET /chat/{room}", w.showRoom)
 	mux.HandleFunc("POST /chat/{room}", w.changeRoom)
 	mux.HandleFunc("GET /chat/{room}/rooms", w.showRoomList)
+	mux.HandleFunc("GET /chat/{room}/export", w.exportRoom)
 	mux.HandleFunc("GET /chat/{room}/earlier", w.showEarlier)
 	mux.HandleFunc("GET /chat/{room}/events", w.serveStream)
 	mux.HandleFunc("GET /chat/{room}/pictures/{line}/{card}", w.servePicture)

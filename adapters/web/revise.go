@@ -162,6 +162,23 @@ func (r *room) noteEdit(e store.Entry) {
 	}
 }
 
+// maxEarlier is how many earlier versions of an answer are kept.
+const maxEarlier = 5
+
+// earlierAnswers returns the earlier versions of an answer that a draft replaces. An answer to words that were edited is
+// no version. The caller holds r.order.
+func (r *room) earlierAnswers(old store.Entry, d chat.Draft) []string {
+	_, isEdit := r.edited[d.Reply.MessageID]
+	switch {
+	case isEdit:
+		return nil
+	case old.Deleted, old.Draft.Failed, old.Draft.Key == d.Key, againValue(*old.Draft) == "":
+		return old.Earlier
+	}
+	list := append(slices.Clone(old.Earlier), old.Draft.Text)
+	return list[max(0, len(list)-maxEarlier):]
+}
+
 // deleteAnswers takes the content of the answers to a line, and of what was answered to presses below them. The caller
 // holds r.order.
 func (w *Web) deleteAnswers(ctx context.Context, r *room, line store.Entry) error {
@@ -181,7 +198,7 @@ func (w *Web) deleteAnswers(ctx context.Context, r *room, line store.Entry) erro
 		if err := w.deleteFiles(ctx, e.Draft.Files); err != nil {
 			return err
 		}
-		e.Draft, e.Deleted, e.Revision = emptyDraft(*e.Draft), true, line.Revision
+		e.Draft, e.Earlier, e.Deleted, e.Revision = emptyDraft(*e.Draft), nil, true, line.Revision
 		if _, err := w.writeEntry(ctx, r, e, Event{Anew: true}); err != nil {
 			return err
 		}

@@ -74,19 +74,28 @@ func parseInfo(raw json.RawMessage) (info roomInfo, err error) {
 	return info, err
 }
 
+// loadInfo returns what was set for a room.
+func (w *Web) loadInfo(ctx context.Context, name string) (roomInfo, error) {
+	raw, err := w.o.Log.Item(ctx, roomInfoKind, name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return roomInfo{}, err
+	}
+	info, err := parseInfo(raw)
+	if err != nil {
+		return info, fmt.Errorf("read the title of room %s: %w", name, err)
+	}
+	return info, nil
+}
+
 // ChangeRoom gives a room a title, "" for its name, and takes it to the archive or back; nil changes nothing. Faults of
 // the input are *InputError.
 func (w *Web) ChangeRoom(ctx context.Context, name string, title *string, isArchived *bool) error {
 	if err := CheckRoom(name); err != nil {
 		return err
 	}
-	raw, err := w.o.Log.Item(ctx, roomInfoKind, name)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	info, err := parseInfo(raw)
+	info, err := w.loadInfo(ctx, name)
 	if err != nil {
-		return fmt.Errorf("read the title of room %s: %w", name, err)
+		return err
 	}
 	if title != nil {
 		if info.Title = text.OneLine(*title); len([]rune(info.Title)) > maxTitle {
@@ -96,7 +105,8 @@ func (w *Web) ChangeRoom(ctx context.Context, name string, title *string, isArch
 	if isArchived != nil {
 		info.IsArchived = *isArchived
 	}
-	if raw, err = json.Marshal(info); err != nil {
+	raw, err := json.Marshal(info)
+	if err != nil {
 		return err
 	}
 	return w.o.Log.SaveItem(ctx, roomInfoKind, name, raw, true)

@@ -1,7 +1,10 @@
 package web
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +45,55 @@ func TestRoomLinks_AreSortedByLastUse(t *testing.T) {
 	var input *InputError
 	if err := w.ChangeRoom(t.Context(), "old", new(strings.Repeat("x", maxTitle+1)), nil); !errors.As(err, &input) {
 		t.Errorf("a title that is too long: %v", err)
+	}
+}
+
+func TestExportRoom_HasAllLinesOldestFirst(t *testing.T) {
+	w, db := begin(t, ignore)
+	person := chat.Operator()
+	for i := range pageSize + 2 {
+		e := store.Entry{ID: fmt.Sprint("room/", i), Room: "birds", At: noon, User: &person, Text: fmt.Sprintf("line %d.", i)}
+		if _, err := db.SaveEntry(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range []store.Entry{
+		{ID: "post/1", Draft: &chat.Draft{Text: "**An** answer", Cards: []chat.Card{{Title: "A story", URL: "https://example.org/1"}},
+			Files: []chat.File{{Name: "a.png"}}}},
+		{ID: "room/x", User: &person, Deleted: true},
+	} {
+		e.Room, e.At = "birds", noon
+		if _, err := db.SaveEntry(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.ChangeRoom(t.Context(), "birds", new("About birds"), nil); err != nil {
+		t.Fatal(err)
+	}
+	get := func(query string) *httptest.ResponseRecorder {
+		rw := httptest.NewRecorder()
+		w.Handler().ServeHTTP(rw, httptest.NewRequestWithContext(t.Context(), "GET", "/chat/"+query, nil))
+		return rw
+	}
+	md := get("birds/export")
+	text := md.Body.String()
+	if !strings.HasPrefix(text, "# About birds\n\n**operator**, ") || !strings.Contains(text, "[A story](https://example.org/1)") ||
+		strings.Index(text, "line 0.") > strings.Index(text, "line 51.") || !strings.HasSuffix(text, "File: a.png\n") {
+		t.Errorf("as Markdown: %s", text)
+	}
+	if got := md.Header().Get("Content-Disposition"); got != `attachment; filename="birds.md"` {
+		t.Errorf("the file is %s", got)
+	}
+	var out struct {
+		Title string
+		Lines []exportedLine
+	}
+	if err := json.Unmarshal(get("birds/export?as=json").Body.Bytes(), &out); err != nil || out.Title != "About birds" ||
+		len(out.Lines) != pageSize+3 || out.Lines[1].Text != "line 1." || !out.Lines[pageSize+2].Bot {
+		t.Errorf("as JSON: %v %+v", err, out)
+	}
+	if rw := get("No%20Room/export"); rw.Code != 400 {
+		t.Errorf("of no room: %d", rw.Code)
 	}
 }
 

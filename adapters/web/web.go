@@ -327,11 +327,12 @@ func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref
 	}
 	answered := d.Reply
 	if again {
+		e.Earlier = r.earlierAnswers(old, d)
 		e.ID, e.Deleted = old.ID, e.Deleted || old.Deleted
 		d.Reply, d.Answers = old.Draft.Reply, old.Draft.Answers
 	}
 	if e.Deleted {
-		d = *emptyDraft(d)
+		d, e.Earlier = *emptyDraft(d), nil
 	}
 	if d.Files, err = w.keepFiles(ctx, r.name, d.Files); err != nil {
 		return chat.Ref{}, err

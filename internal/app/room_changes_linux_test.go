@@ -109,7 +109,7 @@ func TestChatPage_EditAndDelete_NothingOldIsLeft(t *testing.T) {
 	}
 	w.model.SetScript(func(simmodel.Request) simmodel.Reply { return simmodel.Say("it is banana indeed") })
 	p.send("/press", url.Values{"post": {again[1]}, "value": {again[2]}})
-	p.shows([]string{"it is banana indeed", "you said: what is it?"}, "you said: the word", "id=\"line-5\"")
+	p.shows([]string{"it is banana indeed", "you said: what is it?", "Earlier answers (1)"}, "apricot", "id=\"line-5\"")
 	p.send("/lines/1/delete", nil)
 	p.shows([]string{"Message deleted", "you said: what is it?"}, "banana")
 	w.model.SetScript(echo)

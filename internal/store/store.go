@@ -215,6 +215,8 @@ type Entry struct {
 	Text  string      `json:"text,omitempty"`  // a person's words
 	Files []chat.File `json:"files,omitempty"` // a person's files, without their data
 	Draft *chat.Draft `json:"draft,omitempty"`
+	// Earlier are the texts of answers that were asked for again, oldest first.
+	Earlier []string `json:"earlier,omitempty"`
 	// Revision tells the states of a line apart: a line with a higher one stays, whatever is written in its place. 0: it
 	// is as it was said.
 	Revision int64 `json:"revision,omitempty"`
