@@ -247,7 +247,11 @@ func (d digests) Get(_ context.Context, name string) (digest.Info, error) {
 	if name != "morning" && name != "made" {
 		return digest.Info{}, fmt.Errorf("look at %s: %w", name, digest.ErrUnknown)
 	}
-	return digest.Info{Name: name, Paused: d.paused[name]}, nil
+	i := digest.Info{Name: name, Paused: d.paused[name]}
+	if name == "made" {
+		i.Plan = &digest.Plan{Name: name, Schedule: "every day at 6", MaxItems: 7, Style: "topics", Feeds: []digest.Feed{{URL: "https://example.org/a"}}}
+	}
+	return i, nil
 }
 
 func (d digests) LastVerdicts(_ context.Context, name string) (digest.RunVerdicts, bool, error) {
@@ -286,6 +290,20 @@ func (d digests) Replace(_ context.Context, name string, _ json.RawMessage) (dig
 func (d digests) AddFeeds(_ context.Context, name string, addresses []string) (digest.Info, int, error) {
 	i, err := d.changed(name)
 	return i, len(addresses), err
+}
+
+func (d digests) Change(_ context.Context, name string, change func(*digest.Plan) error) (digest.Info, error) {
+	p := digest.Plan{Name: name, Language: "no", Feeds: []digest.Feed{{URL: "https://example.org/a", Weight: 3}}}
+	if err := change(&p); err != nil {
+		return digest.Info{}, digest.BadPlan{Err: err}
+	}
+	d.did = append(d.did, fmt.Sprintf("%s: %s %d %s %+v", name, p.Style, p.MaxItems, p.Language, p.Feeds))
+	return d.changed(name)
+}
+
+func (d digests) Try(ctx context.Context, name string, change func(*digest.Plan) error) (digest.Preview, error) {
+	i, err := d.Change(ctx, name, change)
+	return digest.Preview{Digest: i.Name, Draft: chat.Draft{Text: "**a try**"}}, err
 }
 
 func (d digests) Remove(_ context.Context, name string) error {
@@ -509,7 +527,7 @@ var everything = []string{
 	"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings",
 	"GET /jobs", "POST /jobs/j1/remove", "GET /notes", "POST /notes/user:web%2Fadmin/1/remove", "GET /usage", "GET /tokens", "POST /tokens",
 	"POST /tokens/laptop/revoke", "GET /webhooks", "GET /backups", "POST /backups", "GET /audit",
-	"POST /digests/morning/run", "POST /digests/morning/preview", "POST /digests/morning/remove", "GET /feeds", "GET /api/v1/totals", "POST /logout", "GET /unknown",
+	"GET /digests/morning/edit", "POST /digests/try", "POST /digests/morning", "POST /digests/morning/run", "POST /digests/morning/preview", "POST /digests/morning/remove", "GET /feeds", "GET /api/v1/totals", "POST /logout", "GET /unknown",
 	"POST /digests/morning/unsubscribed/a@example.org/remove", "POST /chat/general/delete", "PATCH /api/v1/conversations/web%3A%2Fgeneral", "DELETE /api/v1/digests/morning/unsubscribed/a@example.org",
 	"GET /api/v1/status", "GET /api/v1/mcp/servers", "GET /api/v1/mcp/servers/files",
 	"GET /api/v1/mcp/servers/files/tools",
@@ -529,7 +547,7 @@ func TestNothingAnswersWithoutALogin(t *testing.T) {
 	for _, headers := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "Basic " + token},
 		{"Cookie", "ravenbot=1"}} {
 		for _, route := range everything {
-			b.later(time.Second) // so many wrong tokens at once would be refused
+			b.later(10 * time.Second) // so many wrong tokens at once would be refused
 			method, path, _ := strings.Cut(route, " ")
 			r := do(t, client, method, server.URL+path, nil, headers...)
 			var e struct{ Error apiError }

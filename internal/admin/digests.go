@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"ravenbot/internal/digest"
@@ -34,6 +33,10 @@ type Digests interface {
 	Add(ctx context.Context, name string, entry json.RawMessage) (digest.Info, error)
 	Replace(ctx context.Context, name string, entry json.RawMessage) (digest.Info, error)
 	AddFeeds(ctx context.Context, name string, addresses []string) (i digest.Info, added int, err error)
+	// Change changes a digest that is not of config.json, and Try previews one that is not stored yet, or as it would be
+	// after a change.
+	Change(ctx context.Context, name string, change func(*digest.Plan) error) (digest.Info, error)
+	Try(ctx context.Context, name string, change func(*digest.Plan) error) (digest.Preview, error)
 	Remove(ctx context.Context, name string) error
 	Pause(ctx context.Context, name string, on bool) error
 
@@ -213,6 +216,7 @@ type digestsView struct {
 	All       int  // digests, with those that the filter leaves out
 	MaxCharts int  // there are more digests than the page has charts for, which is this number; 0: there are not
 	Unread    bool // what was counted in the last days could not be read
+	Form      *listForm
 }
 
 // digestView is a digest on the page.
@@ -229,7 +233,7 @@ func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	days, isUnread := s.lastDays(r)
-	v := digestsView{Unread: isUnread, MaxCharts: limitCharts(len(list)), All: len(list)}
+	v := digestsView{Unread: isUnread, MaxCharts: limitCharts(len(list)), All: len(list), Form: digestForm(nil)}
 	v.Filter = newFilter(r, "/digests", "failing", "paused")
 	fails := func(i digest.Info) bool { return i.Last != nil && !i.Last.OK }
 	list = slices.DeleteFunc(slices.Clone(list), func(i digest.Info) bool {
@@ -245,23 +249,6 @@ func (s *Server) digestsPage(w http.ResponseWriter, r *http.Request) {
 		v.Digests = append(v.Digests, one)
 	}
 	s.page(w, http.StatusOK, "digests", v)
-}
-
-// addDigestOnPage makes a digest from the form of the page.
-func (s *Server) addDigestOnPage(w http.ResponseWriter, r *http.Request) {
-	entry := map[string]any{
-		"schedule": strings.TrimSpace(r.PostFormValue("schedule")),
-		"feeds":    strings.Fields(r.PostFormValue("feeds")),
-		"post":     strings.Fields(r.PostFormValue("post")),
-	}
-	if zone := strings.TrimSpace(r.PostFormValue("timezone")); zone != "" {
-		entry["timezone"] = zone
-	}
-	raw, err := json.Marshal(entry)
-	if err == nil {
-		_, err = s.o.Digests.Add(r.Context(), strings.TrimSpace(r.PostFormValue("name")), raw)
-	}
-	s.refresh(w, r, err)
 }
 
 // feedsView is the page of feeds.
@@ -334,6 +321,11 @@ type previewView struct {
 // previewPage shows what a run of a digest would post now.
 func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
 	p, err := s.o.Digests.Preview(r.Context(), r.PathValue("name"))
+	s.showPreview(w, r, p, err)
+}
+
+// showPreview shows a preview, or why there is none.
+func (s *Server) showPreview(w http.ResponseWriter, r *http.Request, p digest.Preview, err error) {
 	if err != nil {
 		s.showResult(w, r, err, "")
 		return

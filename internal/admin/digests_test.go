@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -32,5 +33,42 @@ func TestDigestsAreChangedOnTheirPage(t *testing.T) {
 	if page := do(t, client, http.MethodGet, server.URL+"/digests", nil, "Authorization",
 		bearerHeader).body; !strings.Contains(page, `hx-post="/digests/morning/pause"`) {
 		t.Errorf("the page offers no pause:\n%s", page)
+	}
+}
+
+func TestDigestForm_ChangesWhatItShows(t *testing.T) {
+	b, _, server, client := start(t, nil)
+	send := func(method, path string, form url.Values) reply {
+		return do(t, client, method, server.URL+path, strings.NewReader(form.Encode()), "Authorization", bearerHeader,
+			"Content-Type", "application/x-www-form-urlencoded")
+	}
+	page := send("GET", "/digests/made/edit", nil)
+	for _, want := range []string{`value="every day at 6"`, "https://example.org/a", `<option value="topics" selected>`, `value="7"`,
+		`hx-post="/digests/made"`, `hx-post="/digests/made/try"`} {
+		if !strings.Contains(page.body, want) {
+			t.Errorf("the form lacks %s:\n%s", want, page.body)
+		}
+	}
+	if r := send("GET", "/digests/morning/edit", nil); r.status != 404 {
+		t.Errorf("the form of a digest of config.json: %d", r.status)
+	}
+	form := url.Values{"schedule": {"every day at 7"}, "feeds": {"https://example.org/a https://example.org/b"}, "post": {"web:/general"},
+		"style": {"titles"}, "items": {"5"}}
+	want := "made: titles 5 no [{URL:https://example.org/a Shown: NoMerge:false Weight:3 Pin:false Mute:false} " +
+		"{URL:https://example.org/b Shown: NoMerge:false Weight:0 Pin:false Mute:false}]"
+	r := send("POST", "/digests/made", form)
+	if r.status != 200 || r.header.Get("HX-Redirect") != "/digests" || b.did[0] != want {
+		t.Errorf("saving: %d %s, %s, want %s", r.status, r.body, b.did, want)
+	}
+	if r := send("POST", "/digests/made/try", form); r.status != 200 || !strings.Contains(r.body, "a try") {
+		t.Errorf("a preview: %d %s", r.status, r.body)
+	}
+	form.Set("items", "many")
+	if r := send("POST", "/digests/made", form); r.status != 422 || !strings.Contains(r.body, "many") {
+		t.Errorf("a wrong number: %d %s", r.status, r.body)
+	}
+	form.Set("style", "loud")
+	if r := send("POST", "/digests", form); r.status != 422 || !strings.Contains(r.body, "loud") {
+		t.Errorf("a wrong style: %d %s", r.status, r.body)
 	}
 }

@@ -1,6 +1,7 @@
 package digest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,34 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 	if !ok {
 		return Preview{}, fmt.Errorf("preview digest %q: %w", name, ErrUnknown)
 	}
+	return s.preview(ctx, d)
+}
+
+// Try is Preview for a digest as it would be after a change. It need not be stored. The error is a BadPlan, also for an
+// error of change, or ErrConfigured.
+func (s *Service) Try(ctx context.Context, name string, change func(*Plan) error) (Preview, error) {
+	d, ok := s.find(name)
+	if ok && d.Source == FromConfig {
+		return Preview{}, ErrConfigured
+	}
+	p := d.Plan
+	p.Name, p.Source, p.Feeds = name, cmp.Or(p.Source, FromAPI), slices.Clone(p.Feeds)
+	err := change(&p)
+	if err == nil {
+		err = checkLimits(p)
+	}
+	if err == nil {
+		d, err = compile(p)
+	}
+	if err != nil {
+		return Preview{}, BadPlan{err}
+	}
+	return s.preview(ctx, d)
+}
+
+// preview shows what a run of a digest would post now.
+func (s *Service) preview(ctx context.Context, d spec) (Preview, error) {
+	name := d.Name
 	if d.isTask() {
 		return Preview{Digest: name, Items: []Verdict{}, Draft: chat.Draft{Text: "**" + escape(name) +
 			"** has no feeds. At each run an agent gets this prompt and may use its tools.\n\n> " +
