@@ -153,7 +153,9 @@ func secondsText(seconds float64) string {
 		return fmt.Sprintf("%.1f s", seconds)
 	case d < time.Hour:
 		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
-	default:
+	case d < 48*time.Hour:
 		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%d days", d/(24*time.Hour))
 	}
 }

@@ -52,28 +52,33 @@ func (s *Server) loadUsage(r *http.Request, v *listView) error {
 	today, caps := s.o.Now().UTC().Format(time.DateOnly), s.o.Spending.Caps()
 	f := v.addFilter(r)
 	list = slices.DeleteFunc(list, func(u budget.Usage) bool { return !f.has(u.Day, u.Channel, u.User, u.Model) })
+	columns := []string{"", "Answers", "Tokens in", "Tokens out", "Cost", "Cost today", "Budget a day"}
 	for _, t := range []struct {
 		title, column string
 		budget        float64 // of each row a day; 0: none
+		columns       int     // at most
 		name          func(budget.Usage) string
 	}{
-		{"Whole bot", "Time", caps.Instance, func(budget.Usage) string { return "30 days" }},
-		{"Users", "User", caps.User, func(u budget.Usage) string { return u.User }},
-		{"Channels", "Channel", caps.Channel, func(u budget.Usage) string { return channelOf(u, false) }},
-		{"Digests", "Digest", caps.Digest, func(u budget.Usage) string { return channelOf(u, true) }},
-		{"Models", "Model", 0, func(u budget.Usage) string { return u.Model }},
-		{"Days", "Day", 0, func(u budget.Usage) string { return u.Day }},
+		{"Whole bot", "Time", caps.Instance, 7, func(budget.Usage) string { return "30 days" }},
+		{"Users", "User", caps.User, 7, func(u budget.Usage) string { return u.User }},
+		{"Channels", "Channel", caps.Channel, 7, func(u budget.Usage) string { return channelOf(u, false) }},
+		{"Digests", "Digest", caps.Digest, 7, func(u budget.Usage) string { return channelOf(u, true) }},
+		{"Models", "Model", 0, 6, func(u budget.Usage) string { return u.Model }},
+		{"Days", "Day", 0, 5, func(u budget.Usage) string { return u.Day }},
 	} {
 		sums := sumUsage(list, today, t.name)
 		if t.title == "Days" {
 			slices.SortFunc(sums, func(a, b spent) int { return strings.Compare(b.name, a.name) })
 		}
+		if t.budget == 0 {
+			t.columns = min(t.columns, 6)
+		}
 		var rows [][]any
 		for _, one := range sums {
-			rows = append(rows, one.row(t.budget))
+			rows = append(rows, one.row(t.budget)[:t.columns])
 		}
-		v.addTable("Nothing was used.", rows, t.column, "Answers", "Tokens in", "Tokens out", "Cost", "Cost today",
-			"Budget a day").Title = t.title
+		names := slices.Concat([]string{t.column}, columns[1:t.columns])
+		v.addTable("Nothing was used.", rows, names...).Title = t.title
 	}
 	return err
 }
@@ -89,14 +94,11 @@ func channelOf(u budget.Usage, wantsDigest bool) string {
 	return u.Usage.Channel.Base().String()
 }
 
-// row returns the row of a table, with the budget of a day; 0: there is none.
+// row returns the row of a table, with the budget of a day.
 func (s spent) row(limit float64) []any {
-	left := pill{"", "none"}
-	switch {
-	case limit > 0 && s.today >= limit:
-		left = pill{"failed", fmt.Sprintf("$%.2f, used up", limit)}
-	case limit > 0:
-		left = pill{"ok", fmt.Sprintf("$%.2f", limit)}
+	left := pill{"ok", fmt.Sprintf("$%.2f", limit)}
+	if s.today >= limit {
+		left = pill{"failed", left.Text + ", used up"}
 	}
 	return []any{s.name, number(budget.FormatCount(s.turns)), number(budget.FormatCount(s.in)), number(budget.FormatCount(s.out)),
 		number(fmt.Sprintf("$%.4f", s.usd)), number(fmt.Sprintf("$%.4f", s.today)), left}
