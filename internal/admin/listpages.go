@@ -58,7 +58,11 @@ func (s *Server) listActions(mux *http.ServeMux) {
 		return s.o.Tokens.Revoke(r.Context(), Owner, r.PathValue("name"))
 	}))
 	mux.HandleFunc("POST /backups", s.act("The backup is made.", func(r *http.Request) error {
-		return s.o.Backups.Make(r.Context())
+		err := s.o.Backups.Make(r.Context())
+		if err == nil {
+			s.record(r, "backup made", s.o.Backups.Status().File)
+		}
+		return err
 	}))
 }
 
