@@ -39,7 +39,8 @@ func (w *Web) exportRoom(rw http.ResponseWriter, r *http.Request) {
 		w.writeError(rw, r, err)
 		return
 	}
-	content, kind, ending := writeMarkdown(cmp.Or(info.Title, name), lines), "text/markdown; charset=utf-8", "md"
+	content := writeMarkdown(cmp.Or(info.Title, name), lines)
+	kind, ending := "text/markdown; charset=utf-8", "md"
 	if r.FormValue("as") == "json" {
 		if content, err = json.MarshalIndent(map[string]any{"room": name, "title": info.Title, "lines": lines}, "", "  "); err != nil {
 			w.writeError(rw, r, err)

@@ -74,7 +74,7 @@ func parseInfo(raw json.RawMessage) (info roomInfo, err error) {
 	return info, err
 }
 
-// loadInfo returns what was set for a room.
+// loadInfo returns the title and the state of a room.
 func (w *Web) loadInfo(ctx context.Context, name string) (roomInfo, error) {
 	raw, err := w.o.Log.Item(ctx, roomInfoKind, name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -80,7 +80,7 @@ func (s *Server) listAudit(w http.ResponseWriter, r *http.Request) {
 func (s *Server) loadAudit(r *http.Request, v *listView) error {
 	f := v.addFilter(r)
 	who := f.add(r, "who", "Who")
-	since, until := f.addDate(r, "since", "First day"), f.addDate(r, "until", "Last day")
+	since, until := f.addDate(r, "since", "From"), f.addDate(r, "until", "To")
 	var rows [][]any
 	oldest := ""
 	for _, e := range s.o.Audit.Entries(r.FormValue("before"), audit.MaxEntries) {

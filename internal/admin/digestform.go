@@ -41,11 +41,11 @@ func digestForm(p *digest.Plan) *listForm {
 		field{Name: "timezone", Label: "Time zone", Value: p.Timezone, Placeholder: "UTC, or such as Europe/Oslo"},
 		field{Name: "feeds", Label: "Feeds, one per line", Value: strings.Join(feeds, "\n"), Rows: 4,
 			Placeholder: "https://go.dev/blog/feed.atom"},
-		field{Name: "post", Label: "Posted to, one place per line", Value: strings.Join(p.Post, "\n"), Rows: 2, Required: true,
-			Placeholder: "web:/general, discord:SERVER/CHANNEL or slack:TEAM/CHANNEL"},
+		field{Name: "post", Label: "Posted to, one place per line", Value: strings.Join(p.Post, "\n"), Rows: 2,
+			Required: true, Placeholder: "web:/general, discord:SERVER/CHANNEL or slack:TEAM/CHANNEL"},
 		field{Name: "style", Label: "Style", Value: cmp.Or(p.Style, digestStyles[0]), Options: digestStyles},
 		field{Name: "items", Label: "Items at most", Value: items, Type: "number", Placeholder: "10"},
-		field{Name: "prompt", Label: "What matters to its readers, in your own words", Value: p.Prompt, Rows: 3})
+		field{Name: "prompt", Label: "Interests of the readers, in your own words", Value: p.Prompt, Rows: 3})
 	return f
 }
 
@@ -85,7 +85,8 @@ func (s *Server) addDigestOnPage(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		err = formError{err}
 	} else {
-		entry := map[string]any{"schedule": p.Schedule, "feeds": p.Feeds, "post": p.Post, "style": p.Style, "prompt": p.Prompt}
+		entry := map[string]any{"schedule": p.Schedule, "feeds": p.Feeds, "post": p.Post, "style": p.Style,
+			"prompt": p.Prompt}
 		if p.Timezone != "" {
 			entry["timezone"] = p.Timezone
 		}
@@ -104,7 +105,8 @@ func (s *Server) addDigestOnPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) editDigestPage(w http.ResponseWriter, r *http.Request) {
 	i, err := s.o.Digests.Get(r.Context(), r.PathValue("name"))
 	if err != nil || i.Plan == nil {
-		s.page(w, http.StatusNotFound, "note-page", "There is no digest of this name that can be changed here.")
+		s.page(w, http.StatusNotFound, "note-page",
+			"Only digests that were created here, in the chat or over the API can be edited.")
 		return
 	}
 	s.page(w, http.StatusOK, "digest-edit", listView{listPage: listPage{Title: i.Name}, Form: digestForm(i.Plan)})

@@ -33,8 +33,8 @@ type Digests interface {
 	Add(ctx context.Context, name string, entry json.RawMessage) (digest.Info, error)
 	Replace(ctx context.Context, name string, entry json.RawMessage) (digest.Info, error)
 	AddFeeds(ctx context.Context, name string, addresses []string) (i digest.Info, added int, err error)
-	// Change changes a digest that is not of config.json, and Try previews one that is not stored yet, or as it would be
-	// after a change.
+	// Change changes a digest that does not belong to config.json. Try previews such a digest with a change, or a new one,
+	// and stores nothing.
 	Change(ctx context.Context, name string, change func(*digest.Plan) error) (digest.Info, error)
 	Try(ctx context.Context, name string, change func(*digest.Plan) error) (digest.Preview, error)
 	Remove(ctx context.Context, name string) error
@@ -324,7 +324,7 @@ func (s *Server) previewPage(w http.ResponseWriter, r *http.Request) {
 	s.showPreview(w, r, p, err)
 }
 
-// showPreview shows a preview, or why there is none.
+// showPreview shows a preview or its error.
 func (s *Server) showPreview(w http.ResponseWriter, r *http.Request, p digest.Preview, err error) {
 	if err != nil {
 		s.showResult(w, r, err, "")

@@ -19,24 +19,24 @@ import (
 // listPages returns the pages that are tables.
 func (s *Server) listPages() []listPage {
 	list := []listPage{
-		{"/jobs", "Jobs", "Reminders and tasks of everybody. They are made in the chat with /remind or by asking, and over " +
-			"the API.", s.loadJobs},
-		{"/notes", "Notes", "What people asked the bot to remember about themselves and their channels.", s.loadNotes},
-		{"/posts", "Posts", "Posts that could not be delivered. Each was tried until its platform refused it permanently, or " +
-			"for six hours. The place that it was meant for is notified as soon as it can be reached. They are listed for a " +
-			"week.", s.loadPosts},
-		{"/usage", "Usage", "What language models were used for in the last 30 days, at the prices of now. Days end at " +
-			"midnight UTC.", s.loadUsage},
-		{"/tokens", "Tokens", "Programs use the tools of the bot at /mcp with these tokens. A token is shown once, when it is " +
-			"created.", s.loadTokens},
-		{"/webhooks", "Webhooks", "Other programs post here, or start a task. They are set up under webhooks in " +
-			"config.json.", s.loadWebhooks},
+		{"/jobs", "Jobs", "Reminders and tasks of everybody. They are made in the chat with /remind or by asking, and " +
+			"over the API.", s.loadJobs},
+		{"/notes", "Notes", "Notes that the bot keeps for people and channels, because somebody asked for it.", s.loadNotes},
+		{"/posts", "Posts", "Posts that could not be delivered. Each was tried until its platform refused it permanently, " +
+			"or for six hours. The place that it was meant for is notified as soon as it can be reached. They are listed " +
+			"for a week.", s.loadPosts},
+		{"/usage", "Usage", "Usage of language models in the last 30 days, at current prices. Days end at midnight UTC.",
+			s.loadUsage},
+		{"/tokens", "Tokens", "Programs use the tools of the bot at /mcp with these tokens. A token is shown once, when " +
+			"it is created.", s.loadTokens},
+		{"/webhooks", "Webhooks", "Addresses at which other programs post a text or start a task. They are set up under " +
+			"webhooks in config.json.", s.loadWebhooks},
 		{"/backups", "Backups", "Copies of the store on this machine. The oldest are removed when a new one is made.",
 			s.loadBackups},
 	}
 	if s.o.Audit != nil {
-		list = append(list, listPage{"/audit", "Audit", "What was changed, by whom and from where, newest first. Secrets are " +
-			"masked.", s.loadAudit})
+		list = append(list, listPage{"/audit", "Audit", "All changes with their authors, newest first. Secrets are masked.",
+			s.loadAudit})
 	}
 	return list
 }
@@ -160,7 +160,7 @@ func (s *Server) loadPosts(r *http.Request, v *listView) error {
 			notified = pill{"ok", "place notified"}
 		}
 		rows = append(rows, []any{p.At, codes{p.To.String()}, notified, p.Error, codes{p.Key},
-			folded{"What it said", said}})
+			folded{"Show", said}})
 	}
 	v.addTable("Every post was delivered.", rows, "Made", "To", "State", "Reason", "Reference", "Text")
 	words, feedbackErr := s.o.Conversations.Feedback(r.Context())
@@ -190,7 +190,7 @@ func (s *Server) loadTokens(r *http.Request, v *listView) error {
 			Confirm: "Revoke this token? Programs that use it lose their access at once."}
 		rows = append(rows, []any{codes{t.Name}, codes(t.Tools), t.Created, t.Expires, t.Used, []action{revoke}})
 	}
-	v.addTable("There is no token.", rows, "Name", "Tools", "Created", "Expires", "Last used", "")
+	v.addTable("No tokens yet.", rows, "Name", "Tools", "Created", "Expires", "Last used", "")
 	v.Form = &listForm{Title: "Create a token", Path: "/tokens", Submit: "Create", Fields: []field{
 		{Name: "name", Label: "Name", Required: true, Placeholder: "laptop"},
 		{Name: "tools", Label: "Tools that it may use, as names or patterns", Value: "*", Required: true},
@@ -223,7 +223,7 @@ func (s *Server) loadWebhooks(r *http.Request, v *listView) error {
 		rows = append(rows, []any{h.Name, state, codes{s.baseURL(r) + "/hooks/" + h.Name}, does, codes(h.Post),
 			codes(h.Tools), number(fmt.Sprint(h.PerMinute))})
 	}
-	v.addTable("There is no webhook.", rows, "Name", "State", "Address", "What it does", "Posted to", "Tools",
+	v.addTable("No webhooks yet.", rows, "Name", "State", "Address", "Action", "Posted to", "Tools",
 		"Limit per minute")
 	return nil
 }
@@ -238,7 +238,7 @@ func (s *Server) loadBackups(_ *http.Request, v *listView) error {
 		age := s.o.Now().Sub(b.Time).Round(time.Minute)
 		rows = append(rows, []any{codes{b.File}, b.Time, secondsText(age.Seconds()), number(bytesText(b.Bytes))})
 	}
-	empty := "There is no backup yet."
+	empty := "No backups yet."
 	if last.Folder == "" {
 		empty = "The store is a database. Its own tools make copies of it, such as pg_dump."
 	} else {

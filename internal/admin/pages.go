@@ -111,26 +111,27 @@ func (s *Server) page(w http.ResponseWriter, status int, name string, v any) {
 	_, _ = w.Write(b.Bytes()) // the reader is gone when this fails
 }
 
-// refusals are the errors that a page shows as they are: whoever sent the request can act on them.
+// refusals are the errors that a page shows in full, because the sender of the request can act on them.
 var refusals = []error{mcp.ErrNotFound, mcp.ErrExists, mcp.ErrConfigured, mcp.ErrDisabled, mcp.ErrChanged,
 	roster.ErrNotFound, roster.ErrExists, roster.ErrConfigured, roster.ErrNoFile, digest.ErrUnknown, digest.ErrConfigured,
-	digest.ErrExists, jobs.ErrUnknown, mcpserve.ErrNoToken, mcpserve.ErrTokenExists, mcpserve.ErrTokenName, mcpserve.ErrTokenTools,
-	approval.ErrUnknown, approval.ErrDecided, approval.ErrScope, store.ErrNotFound}
+	digest.ErrExists, jobs.ErrUnknown, mcpserve.ErrNoToken, mcpserve.ErrTokenExists, mcpserve.ErrTokenName,
+	mcpserve.ErrTokenTools, approval.ErrUnknown, approval.ErrDecided, approval.ErrScope, store.ErrNotFound}
 
-// showResult answers a button or a form of a page: with what was done, whereupon lists on the page load themselves
-// again, or with what went wrong.
+// showResult answers a button or a form of a page. After a success the lists on the page reload.
 func (s *Server) showResult(w http.ResponseWriter, r *http.Request, err error, done string) {
 	var unread *digest.UnreadError
 	switch {
 	case err == nil:
 		w.Header().Set("HX-Trigger", "changed")
 		s.page(w, http.StatusOK, "done", done)
-	case isBadInput(err), errors.As(err, &unread), slices.ContainsFunc(refusals, func(known error) bool { return errors.Is(err, known) }):
+	case isBadInput(err), errors.As(err, &unread),
+		slices.ContainsFunc(refusals, func(known error) bool { return errors.Is(err, known) }):
 		s.page(w, http.StatusUnprocessableEntity, "problem", "Not done: "+err.Error()+".")
 	default:
 		ref := newReference()
 		s.o.Log.Error("failed to carry out a request of a page", "reference", ref, "path", r.URL.Path, "error", err)
-		s.page(w, http.StatusInternalServerError, "problem", "Something went wrong (reference "+ref+"); the bot's log has the reason.")
+		s.page(w, http.StatusInternalServerError, "problem",
+			"Something went wrong (reference "+ref+"); the bot's log has the reason.")
 	}
 }
 

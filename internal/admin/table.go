@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// listPage is a page that shows tables. What all of them have in common is here: a filter, buttons of rows, a form, and
-// tables that load themselves again after a change.
+// listPage is a page of tables, with a filter, buttons in rows and a form. The tables reload after a change.
 type listPage struct {
 	Path, Title, Lead string
 	// load fills in what the page shows for a request.
@@ -18,12 +17,12 @@ type listPage struct {
 type listView struct {
 	listPage
 	Address string  // of the page with its filter
-	Filter  *filter // nil: the page has none
+	Filter  *filter // may be nil
 	Notes   []pill  // above the tables
 	Actions []action
-	Form    *listForm // nil: the page has none
+	Form    *listForm // may be nil
 	Tables  []table
-	Older   string // address of the page of older rows; "": there are none
+	Older   string // address of the page of older rows; "" on the last page
 }
 
 // table is a table of a page. A cell is a string, or a value of one of the types below. A column without a name has the
@@ -32,7 +31,7 @@ type table struct {
 	Title   string
 	Columns []string
 	Rows    [][]any
-	Empty   string // what is said if there are no rows
+	Empty   string // text without rows
 }
 
 type (
@@ -48,9 +47,9 @@ type (
 
 // action is a button that sends a request.
 type action struct {
-	Label, Of  string // what it does, and to what
+	Label, Of  string // the verb, and the name of the object for screen readers
 	Path       string
-	Confirm    string // the question that is asked before; "": none is
+	Confirm    string // question before the request is sent; may be empty
 	IsDanger   bool
 	IsDownload bool // the browser stores the answer as a file
 }
@@ -103,7 +102,7 @@ func (s *Server) serveList(p listPage) http.HandlerFunc {
 			return
 		}
 		name := "list-page"
-		// htmx asks for the tables alone.
+		// htmx needs only the tables.
 		if r.Header.Get("HX-Request") != "" {
 			name = "tables"
 		}

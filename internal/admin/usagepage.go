@@ -55,7 +55,7 @@ func (s *Server) loadUsage(r *http.Request, v *listView) error {
 	columns := []string{"", "Answers", "Tokens in", "Tokens out", "Cost", "Cost today", "Budget a day"}
 	for _, t := range []struct {
 		title, column string
-		budget        float64 // of each row a day; 0: none
+		budget        float64 // daily, of each row; 0 if there is no limit
 		columns       int     // at most
 		name          func(budget.Usage) string
 	}{
@@ -100,6 +100,7 @@ func (s spent) row(limit float64) []any {
 	if s.today >= limit {
 		left = pill{"failed", left.Text + ", used up"}
 	}
-	return []any{s.name, number(budget.FormatCount(s.turns)), number(budget.FormatCount(s.in)), number(budget.FormatCount(s.out)),
-		number(fmt.Sprintf("$%.4f", s.usd)), number(fmt.Sprintf("$%.4f", s.today)), left}
+	count := func(n int) number { return number(budget.FormatCount(n)) }
+	return []any{s.name, count(s.turns), count(s.in), count(s.out), number(fmt.Sprintf("$%.4f", s.usd)),
+		number(fmt.Sprintf("$%.4f", s.today)), left}
 }

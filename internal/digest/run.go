@@ -36,8 +36,8 @@ func (s *Service) Preview(ctx context.Context, name string) (Preview, error) {
 	return s.preview(ctx, d)
 }
 
-// Try is Preview for a digest as it would be after a change. It need not be stored. The error is a BadPlan, also for an
-// error of change, or ErrConfigured.
+// Try previews a digest with a change, or a new digest, and stores nothing. It returns a BadPlan, also for an error of
+// change, or ErrConfigured.
 func (s *Service) Try(ctx context.Context, name string, change func(*Plan) error) (Preview, error) {
 	d, ok := s.find(name)
 	if ok && d.Source == FromConfig {

@@ -17,8 +17,8 @@ type entry struct{ Path, Name string }
 // menu is the pages in the bar, and more those in the menu behind its end, in their order.
 var (
 	menu = []entry{
-		{"/chat/general", "Chat"}, {"/overview", "Overview"}, {"/servers", "Servers"}, {"/agents", "Agents"}, {"/calls", "Calls"},
-		{"/digests", "Digests"}, {"/feeds", "Feeds"}, {"/settings", "Settings"},
+		{"/chat/general", "Chat"}, {"/overview", "Overview"}, {"/servers", "Servers"}, {"/agents", "Agents"},
+		{"/calls", "Calls"}, {"/digests", "Digests"}, {"/feeds", "Feeds"}, {"/settings", "Settings"},
 	}
 	more = []entry{
 		{"/jobs", "Jobs"}, {"/notes", "Notes"}, {"/posts", "Posts"}, {"/usage", "Usage"}, {"/tokens", "Tokens"},

@@ -152,7 +152,7 @@ func (b *Backups) newest() (backupFile, bool) {
 	return list[0], true
 }
 
-// List returns the backups in the folder, newest first, whoever made them.
+// List returns all backups in the folder, newest first.
 func (b *Backups) List() []store.BackupStatus {
 	var list []store.BackupStatus
 	for _, f := range listBackups(b.o.Folder, b.o.Now()) {
