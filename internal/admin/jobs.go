@@ -16,6 +16,7 @@ type Jobs interface {
 	List(ctx context.Context) ([]jobs.Info, error)
 	AddRequest(ctx context.Context, r jobs.Request) (jobs.Info, error)
 	Remove(ctx context.Context, id string) error
+	// Webhooks returns those of the configuration, by name.
 	Webhooks() []jobs.Webhook
 }
 

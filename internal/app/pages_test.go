@@ -53,6 +53,9 @@ func TestListPages_LookAfterTheBot(t *testing.T) {
 	press("main .actions button")
 	says("The backup is made.")
 	page.Wait(`document.querySelector("table.list")?.innerText.includes("ravenbot-")`)
+	if size := page.Eval(`fetch("/api/v1/backup", {method: "POST"}).then(r => r.ok ? r.blob() : null).then(b => b?.size)`); size == nil || size.(float64) < 4096 {
+		t.Errorf("the copy that the browser downloads has %v bytes", size)
+	}
 	open("jobs")
 	says("stretch")
 	press("table.list .danger")
