@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"ravenbot/internal/chat"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 )
 
@@ -86,7 +87,8 @@ func sanitizing(t *testing.T, path string) []string {
 // everywhere puts a text wherever foreign text can stand in a room.
 func everywhere(s string) roomView {
 	run := chat.ToolRun{ID: s, Name: s, State: chat.RunState(s), Args: json.RawMessage(s), Result: s, Took: time.Second}
-	d := chat.Draft{Key: s, Text: s, Footer: s, Tools: []chat.ToolRun{run}, Reply: chat.Reply{MessageID: s},
+	from := origin.Foreign(s)
+	d := chat.Draft{Key: s, Origin: &from, Text: s, Footer: s, Tools: []chat.ToolRun{run}, Reply: chat.Reply{MessageID: s},
 		Cards: []chat.Card{{Title: s, URL: s, Text: s, Source: s,
 			Also: []chat.Link{{Title: s, URL: s}, {URL: "https://ok.example/" + s}}}}}
 	return roomView{Room: "general", Rooms: []roomLink{{Room: "general", Title: s, IsCurrent: true}, {Room: "x", Title: s, IsArchived: true}}, Newest: 2, Before: 1, Query: s,

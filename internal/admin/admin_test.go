@@ -29,6 +29,7 @@ import (
 	"ravenbot/internal/digest"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/platform"
 	"ravenbot/internal/store"
 	"ravenbot/internal/tool"
@@ -181,7 +182,7 @@ type calls struct{ s string }
 func (c calls) ToolCalls(
 	_ context.Context, before uint64, n int, match func(store.ToolCall) bool) ([]store.ToolCall, error) {
 	call := store.ToolCall{Seq: 7, ID: "c1", Turn: "web/1", Server: "s", Tool: c.s, Args: json.RawMessage(`{"x":1}`),
-		Result: c.s, Note: c.s, User: c.s}
+		Result: c.s, Note: c.s, User: c.s, Origin: origin.Foreign(c.s)}
 	if before == 7 || match != nil && !match(call) {
 		return nil, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"ravenbot/internal/approval"
 	"ravenbot/internal/chat"
 	"ravenbot/internal/measure"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/store"
 	"ravenbot/internal/totals"
 )
@@ -51,6 +52,7 @@ type callView struct {
 	Channel    string          `json:"channel"`
 	User       string          `json:"user"`
 	Turn       string          `json:"turn"`
+	Origin     origin.Origin   `json:"origin,omitzero"` // whose words the turn had read before
 }
 
 // newCallView returns a tool call as page and API show it. Its address in lists is its sequence number, for the ids of
@@ -72,6 +74,7 @@ func newCallView(c store.ToolCall) callView {
 		WaitedMs:   float64(c.Waited.Microseconds()) / 1000,
 		User:       c.User,
 		Turn:       c.Turn,
+		Origin:     c.Origin,
 	}
 	if !c.Conversation.IsZero() {
 		v.Channel = c.Conversation.String()

@@ -308,6 +308,9 @@ func (c Conversation) showCalls(ctx context.Context, m chat.Message, turn string
 	}
 	runs := toolRuns(t)
 	lines := []string{fmt.Sprintf("**What I did for this answer** (%d calls)", len(runs))}
+	if read := t.Origin.Sources(); read != "" {
+		lines = append(lines, "Text of others that I read: "+text.EscapeMarkdown(read))
+	}
 	for n, r := range runs {
 		if n == maxCallsShown {
 			lines = append(lines, fmt.Sprintf("and %d more", len(runs)-n))

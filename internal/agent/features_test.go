@@ -17,6 +17,7 @@ import (
 	"ravenbot/internal/feature"
 	"ravenbot/internal/llm"
 	"ravenbot/internal/llm/llmtest"
+	"ravenbot/internal/origin"
 	"ravenbot/internal/tool"
 )
 
@@ -153,7 +154,7 @@ func TestRetry_IsForWhoeverAsked(t *testing.T) {
 // Of very many calls behind an answer the first twelve are shown, and how many more there were.
 func TestCallsBehindAnAnswer_AboveTwelve_AreCounted(t *testing.T) {
 	b := engine(nil, recorder())
-	turn := conversation.Turn{ID: "web/1", State: conversation.Answered, Messages: []llm.Message{
+	turn := conversation.Turn{ID: "web/1", State: conversation.Answered, Origin: origin.Foreign("a *page*"), Messages: []llm.Message{
 		{Role: llm.User, Parts: []llm.Part{{Text: "go"}}}, {Role: llm.Assistant}, {Role: llm.ToolRole}}}
 	for n := range 14 {
 		id := fmt.Sprint("c", n)
@@ -170,7 +171,7 @@ func TestCallsBehindAnAnswer_AboveTwelve_AreCounted(t *testing.T) {
 	m := asks("press", chat.PressTools+"web/1")
 	m.Command = chat.Pressed
 	d, err := agent.Conversation{Engine: b.Engine}.Handle(t.Context(), m)
-	if err != nil || !strings.Contains(d.Text, "(13 calls)") || !strings.Contains(d.Text, "and 1 more") ||
+	if err != nil || !strings.Contains(d.Text, "(13 calls)\n\nText of others that I read: a \\*page\\*") || !strings.Contains(d.Text, "and 1 more") ||
 		strings.Count(d.Text, "`look`: done") != 11 || strings.Count(d.Text, "`look`: failed") != 1 {
 		t.Errorf("shown as %+v, %v", d, err)
 	}

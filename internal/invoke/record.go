@@ -44,6 +44,7 @@ func (i *Invoker) record(
 		Began:        began,
 		Took:         i.o.Now().Sub(began) - in.Waited,
 		Waited:       in.Waited,
+		Origin:       in.Caller.Origin(),
 	}
 	// Masked before it is cut: half of a secret would not be found.
 	beginning := text.Cut(i.o.Rules.Mask(res.Text), shown)

@@ -3,7 +3,11 @@
 // source, so that a list that is full still says that there was more.
 package origin
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Origin says whose words a text holds. The zero Origin is the bot's own words and those of its operator.
 type Origin struct {
@@ -29,6 +33,18 @@ func User(platform, id string) Origin { return Origin{Authors: []string{platform
 
 // IsForeign reports whether the text holds words that no participant wrote.
 func (o Origin) IsForeign() bool { return len(o.Taint) > 0 }
+
+// maxDescribed is how many sources of foreign text a description names.
+const maxDescribed = 3
+
+// Sources names for people the sources of the foreign text, up to maxDescribed of them; empty: there is none.
+func (o Origin) Sources() string {
+	named := strings.Join(o.Taint[:min(len(o.Taint), maxDescribed)], ", ")
+	if n := len(o.Taint) - maxDescribed; n > 0 {
+		named += fmt.Sprintf(" and %d more", n)
+	}
+	return named
+}
 
 // With returns the origin of a text that holds words of both. The lists of o are not changed: stored turns share them.
 func (o Origin) With(other Origin) Origin {

@@ -142,7 +142,7 @@ func (p *Policy) decide(in call) tool.Verdict {
 		v.Reason = fmt.Sprintf("the operator's policy requires an approval for it (tools.policy[%d]%s)", at, describeHint(r))
 		v.Line = fmt.Sprintf(`"decision": "allow" in tools.policy[%d]`, at)
 		if len(in.Caller.Taint) > 0 {
-			v.Reason += "; " + describeTaint(in.Caller.Taint)
+			v.Reason += readBefore + in.Caller.Origin().Sources()
 		}
 	}
 	return v

@@ -105,7 +105,7 @@ func (p *Policy) ask(in call, r reading, reason string) tool.Verdict {
 	spec, c := in.Tool.Tool.Spec(), in.Caller
 	foreign := len(c.Taint) > 0
 	if foreign {
-		reason += "; " + describeTaint(c.Taint)
+		reason += readBefore + c.Origin().Sources()
 	}
 	claimed := spec.Hints.Class()
 	mayRead := claimed == readOnly || claimed == unknown && !spec.Native
@@ -149,17 +149,8 @@ func configLine(in call, r reading) string {
 	return fmt.Sprintf(`"tools": {"policy": [{%s, "tainted": %v, "decision": "allow"}]}`, keys, foreign)
 }
 
-// maxTaint is how many sources of foreign text a reason names.
-const maxTaint = 3
-
-// describeTaint returns for people which foreign text a turn has read, up to maxTaint sources.
-func describeTaint(taint []string) string {
-	named := strings.Join(taint[:min(len(taint), maxTaint)], ", ")
-	if n := len(taint) - maxTaint; n > 0 {
-		named += fmt.Sprintf(" and %d more", n)
-	}
-	return "text of others was read before: " + named
-}
+// readBefore begins the part of a reason that names what foreign text a turn has read.
+const readBefore = "; text of others was read before: "
 
 // goesToNamedAddresses reports whether a call of a native tool names addresses alone that a
 // person, a search or a page that was read named, to the letter: then its address tells nothing

@@ -248,6 +248,7 @@ type ToolCall struct {
 	Began        time.Time       `json:"began"`
 	Took         time.Duration   `json:"took"`             // without Waited
 	Waited       time.Duration   `json:"waited,omitempty"` // for a person's decision
+	Origin       origin.Origin   `json:"origin,omitzero"`  // whose words its turn had read before
 
 	// Whole is the text to keep under ResultID, where that is not empty.
 	Whole string `json:"-"`
