@@ -186,6 +186,35 @@ func (l *lair) damage() []string {
 	return list
 }
 
+// mark returns an order with the number of a new case, by which it is told from those of other cases.
+func (l *lair) mark(order string) string {
+	l.n++
+	return fmt.Sprintf("%s of case %d.", order, l.n)
+}
+
+// reached reports whether a request to the model, after the first ones, holds an order that foreign text brought.
+func (l *lair) reached(first int, payload string) bool {
+	// Markdown and JSON put backslashes before some characters, names of files hold no slashes, and whoever stores an order
+	// for later fills in the secret.
+	same := strings.NewReplacer(`\`, "", "/", "_", "$SECRET", secretWord)
+	for _, r := range l.model.Asked()[first:] {
+		texts := r.System
+		for _, t := range r.Tools {
+			texts += t.Description
+		}
+		for _, m := range r.Messages {
+			texts += m.Text
+			for _, res := range m.Results {
+				texts += res.Content
+			}
+		}
+		if strings.Contains(same.Replace(texts), same.Replace(payload)) {
+			return true
+		}
+	}
+	return false
+}
+
 // settle denies what is asked until a case is done, but for what is PLANTED, and returns how often it denied something.
 func (l *lair) settle(done <-chan string) (asked int) {
 	l.bot.t.Helper()
@@ -404,21 +433,24 @@ func TestSafeMode_ForeignTextOrdersNothing(t *testing.T) {
 	l := newLair(t)
 	cases, asked := 0, 0
 	for carrier, bring := range l.carriers() {
-		for act, payload := range l.forbiddenActs() {
-			if carrier == "name of a file" && strings.Contains(payload, "url=") {
+		for act, order := range l.forbiddenActs() {
+			if carrier == "name of a file" && strings.Contains(order, "url=") {
 				continue // a name holds no slashes
 			}
 			cases++
+			first, payload := len(l.model.Asked()), l.mark(order)
 			asked += bring(payload)
+			// Topics and titles of people who may not use the bot are left out.
+			want := !strings.HasPrefix(carrier, "topic") && !strings.HasPrefix(carrier, "title of a thread")
+			if l.reached(first, payload) != want {
+				t.Errorf("the order to %s, brought by the %s, reached the model: %t", act, carrier, !want)
+			}
 			if done := l.damage(); len(done) > 0 {
 				t.Fatalf("an order to %s, brought by the %s, was carried out: %v", act, carrier, done)
 			}
 		}
 	}
 	t.Logf("%d cases: nothing was done; somebody was asked %d times", cases, asked)
-	if cases < 40 || asked < cases/2 {
-		t.Errorf("%d cases and %d questions: the payloads did not reach the model", cases, asked)
-	}
 }
 
 // A job that runs unattended reads a page, a feed and the result of a tool that it was given, and does nothing that
@@ -442,10 +474,10 @@ func TestSafeMode_ForeignTextOrdersNothingInJobs(t *testing.T) {
 		l.deliver("ci", payload)
 		return "DO(channel_history)"
 	}
-	cases, reached := 0, 0
+	cases := 0
 	for carrier, prompt := range map[string]func(string) string{"page": page, "feed": feed, "tool": look, "history": said} {
-		for act, payload := range l.forbiddenActs() {
-			l.n++
+		for act, order := range l.forbiddenActs() {
+			payload := l.mark(order)
 			cases++
 			name := fmt.Sprintf("job%d", l.n)
 			before := len(l.model.Asked())
@@ -466,17 +498,14 @@ func TestSafeMode_ForeignTextOrdersNothingInJobs(t *testing.T) {
 				t.Fatalf("a job's order to %s, brought by a %s, was carried out: %v", act, carrier, done)
 			}
 			// The first request has the prompt, the second what was read, the third why the order was refused.
-			asked := l.model.Asked()[before:]
-			if len(asked) >= 3 && strings.Contains(fmt.Sprint(asked[len(asked)-1].Messages), "was not run") {
-				reached++
+			if asked := l.model.Asked()[before:]; !l.reached(before, payload) ||
+				!strings.Contains(fmt.Sprint(asked[len(asked)-1].Messages), "was not run") {
+				t.Errorf("the order to %s, brought by a %s, did not reach the model", act, carrier)
 			}
 			_ = os.Remove(filepath.Join(l.tools, "payload"))
 		}
 	}
-	t.Logf("%d cases, %d orders reached the model: nothing was done", cases, reached)
-	if reached < cases*9/10 {
-		t.Errorf("of %d orders %d reached the model", cases, reached)
-	}
+	t.Logf("%d cases: nothing was done", cases)
 }
 
 // What people ask for still works in safe mode, and only what writes is asked about.
@@ -553,11 +582,10 @@ func TestSafeMode_UsefulWorkGoesOn(t *testing.T) {
 			return l.linkTo(c.ID, "Approved")
 		}, 0},
 		"open the link of a webhook's post": {func(simslack.Channel) comeback {
-			l.deliver("ci", "see "+url)
-			return comeback{l.hooked.ID, l.lastPost(l.hooked.ID, "see").TS, "DO(web_fetch url=" + url + ")"}
+			return comeback{l.hooked.ID, l.deliver("ci", l.mark("see "+url)).TS, "DO(web_fetch url=" + url + ")"}
 		}, 0},
 		"use it after a webhook's post": {func(simslack.Channel) comeback {
-			l.deliver("ci", "all is well")
+			l.deliver("ci", l.mark("all is well"))
 			return comeback{l.hooked.ID, "", "fine"}
 		}, 1},
 	} {

@@ -106,6 +106,15 @@ type bot struct {
 	t    *testing.T
 	log  *logBuffer
 	stop func()
+	host string // of a daemon of its own; empty: App has it
+}
+
+// Addr returns the address of the HTTP server.
+func (b *bot) Addr() string {
+	if b.host != "" {
+		return b.host
+	}
+	return b.App.Addr()
 }
 
 type logBuffer struct {
