@@ -319,7 +319,6 @@ func (s *Server) deleteConversation(w http.ResponseWriter, r *http.Request) {
 		s.writeFailure(w, r, "the conversation could not be removed", err)
 		return
 	}
-	s.record(r, "conversation deleted", a.String())
 	w.WriteHeader(http.StatusNoContent)
 }
 

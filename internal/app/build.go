@@ -183,7 +183,7 @@ func (a *App) buildPlatforms(_ context.Context, p *parts) error {
 	c := a.o.Config
 	a.gate = access.NewGate(a.conf, a.store, a.o.Log)
 	a.web = web.New(web.Options{
-		Log:      a.store,
+		Log:      a.changes,
 		Now:      a.o.Now,
 		Logger:   a.o.Log,
 		Rooms:    c.WebRooms(),
@@ -314,7 +314,7 @@ func (t tasks) Task(at chat.Address) (roster.Task, bool) {
 func (a *App) buildAgent(_ context.Context, p *parts) error {
 	a.agent = agent.New(agent.Options{
 		Roster:     a.roster,
-		Store:      a.store,
+		Store:      a.changes,
 		Tools:      a.registry,
 		Servers:    a.mcp,
 		Discovery:  toolsearch.NewFinder(toolsearch.New(), a.roster.AboutServer).WithMeaning(a.meaning),

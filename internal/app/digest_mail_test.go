@@ -112,6 +112,9 @@ func TestDigest_ByMail_CanBeUnsubscribed(t *testing.T) {
 	if code := b.call(http.MethodDelete, "/api/v1/digests/morning/unsubscribed/anna@example.org", nil, nil); code != 204 {
 		t.Errorf("taken back: %d", code)
 	}
+	if e := b.audited()[0]; e.Action != "unsubscription from digest deleted" || e.Target != "morning" || e.Who != operatorIdentity {
+		t.Errorf("the audit has %+v", e)
+	}
 	b.digestRun("morning")
 	if list := must(server.Wait(deadline(t), 5)); len(list) != 5 || len(unsubscribed()) != 0 {
 		t.Errorf("after it is taken back there are %d mails, unsubscribed %q", len(list), unsubscribed())

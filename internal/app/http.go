@@ -67,7 +67,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Jobs:          a.jobs,
 		Hooks:         a.jobs,
 		Published:     a.digests,
-		Conversations: a.store,
+		Conversations: a.changes,
 		Memories:      p.notes,
 		History:       a.history,
 		Transfer: transfer.New(transfer.Options{

@@ -26,6 +26,7 @@ var kinds = map[string]kind{
 	"digest unsubscription": {word: "unsubscription from digest", title: "digest"},
 	"agent":                 {word: "agent"},
 	"agent of web room":     {word: "agent of web room"},
+	"web room":              {word: "web room"},
 	"mcp server":            {word: "MCP server"},
 	"mcp token":             {word: "MCP token", title: "name"},
 	"job":                   {word: "job", private: []string{"text", "prompt", "foreign"}},
@@ -126,6 +127,16 @@ func (s ChangeStore) SwapItem(
 func (s ChangeStore) DeleteItem(ctx context.Context, kind, name string) error {
 	was := s.stored(ctx, kind, name)
 	return s.recordJSON(ctx, s.Store.DeleteItem(ctx, kind, name), kinds[kind], name, was, nil)
+}
+
+// DeleteConversation deletes a conversation and records the change.
+func (s ChangeStore) DeleteConversation(ctx context.Context, a chat.Address) error {
+	return s.record(ctx, s.Store.DeleteConversation(ctx, a), "conversation deleted", a.String())
+}
+
+// DeleteRoom deletes the lines of a web room and records the change.
+func (s ChangeStore) DeleteRoom(ctx context.Context, name string) error {
+	return s.record(ctx, s.Store.DeleteRoom(ctx, name), "lines of web room deleted", name)
 }
 
 // SaveMemory stores a note and records the change.
