@@ -23,6 +23,7 @@ type channelInfo struct {
 	name   string
 	topic  string // of a forum its guidelines
 	parent string // of a thread
+	owner  string // the ID of whoever opened a thread
 }
 
 // newChannels returns the memory of channels that no event has shown, by their ids.
@@ -67,19 +68,20 @@ func (d *Discord) fetchChannel(ctx context.Context, id string) (channelInfo, err
 		Name   string                `json:"name"`
 		Topic  string                `json:"topic"`
 		Parent string                `json:"parent_id"`
+		Owner  string                `json:"owner_id"`
 	}
 	err := d.api.do(ctx, request{method: "GET", path: "/channels/" + id}, &c)
 	if err != nil && !isRefused(err) {
 		return channelInfo{}, err
 	}
-	return channelInfo{kind: c.Type, name: c.Name, topic: c.Topic, parent: c.Parent}, nil
+	return channelInfo{kind: c.Type, name: c.Name, topic: c.Topic, parent: c.Parent, owner: c.Owner}, nil
 }
 
 // channelInfo returns what is known of a channel or thread of a server, asking Discord where no
 // event has shown it.
 func (d *Discord) channelInfo(ctx context.Context, state *discordgo.State, guild, id string) channelInfo {
 	if c, found := findChannel(state, guild, id); found {
-		return channelInfo{kind: c.Type, name: c.Name, topic: c.Topic, parent: c.ParentID}
+		return channelInfo{kind: c.Type, name: c.Name, topic: c.Topic, parent: c.ParentID, owner: c.OwnerID}
 	}
 	c, err := d.channels.Get(ctx, id)
 	if err != nil && ctx.Err() == nil {
@@ -101,7 +103,10 @@ func (d *Discord) placeOf(ctx context.Context, state *discordgo.State, at chat.A
 		InThread: at.Thread != "",
 	}
 	if place.InThread {
-		place.Thread = d.channelInfo(ctx, state, at.Workspace, at.Thread).name
+		thread := d.channelInfo(ctx, state, at.Workspace, at.Thread)
+		if place.Thread = thread.name; thread.owner != d.botUser().ID { // the bot's own titles are a question's words
+			place.ThreadBy = thread.owner
+		}
 	}
 	return place
 }

@@ -47,7 +47,7 @@ var origins = map[string]string{
 	"About.Place.Server":   "", // administrators chose it, and the names of channels
 	"About.Place.Channel":  "",
 	"About.Place.Topic":    "U2",
-	"About.Place.Thread":   "", // the message that began it tells
+	"About.Place.Thread":   "U2",
 	"About.Names":          "U2",
 	"About.Reply":          "U2",
 	"About.Linked":         "U2",
@@ -71,7 +71,7 @@ var origins = map[string]string{
 }
 
 // fixed are the fields that are no texts, with the values that they need.
-var fixed = map[string]string{"ID": "", "ByID": "U2", "TopicBy": "U2", "Subject": "", "Zone": "", "Type": "", "Revision": "", "Handle": "",
+var fixed = map[string]string{"ID": "", "ByID": "U2", "TopicBy": "U2", "ThreadBy": "U2", "Subject": "", "Zone": "", "Type": "", "Revision": "", "Handle": "",
 	"Reach": "", "Command": "", "ReplyTo": "", "Change": "", "Reason": "", "Platform": "", "Workspace": "", "Thread": "*"}
 
 // visit calls leaf with the path of each text in a value of a type, and how to set it alone.

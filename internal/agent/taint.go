@@ -76,8 +76,10 @@ func (r *run) noteOrigin() {
 	if r.standing != "" {
 		parts = append(parts, llm.Part{Source: llm.SourceKnowledge})
 	}
-	if r.place.Topic != "" && r.place.TopicBy != "" {
-		parts = append(parts, llm.Part{Origin: origin.User(r.message.Conversation.Platform, r.place.TopicBy)})
+	for _, set := range [][2]string{{r.place.TopicBy, r.place.Topic}, {r.place.ThreadBy, r.place.Thread}} {
+		if by := set[0]; by != "" && set[1] != "" {
+			parts = append(parts, llm.Part{Origin: origin.User(r.message.Conversation.Platform, by)})
+		}
 	}
 	for _, p := range parts {
 		r.turn.Origin = r.turn.Origin.With(originOf(p))
@@ -128,7 +130,7 @@ func (r *run) markOrigins(ctx context.Context, m chat.Message, c *chat.Context) 
 	if !mayUse(c.Place.TopicBy) {
 		c.Place.Topic = ""
 	}
-	if !mayUse("") {
+	if !mayUse(c.Place.ThreadBy) {
 		c.Place.Thread = ""
 	}
 }

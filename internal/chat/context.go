@@ -38,6 +38,7 @@ type Place struct {
 	Topic    string // what the channel says it is for
 	TopicBy  string // the ID of whoever wrote Topic; empty: it is not known
 	Thread   string // title of the thread; empty: none, or none is known
+	ThreadBy string // the ID of whoever opened the thread; empty: the bot did, or it is not known
 	InThread bool
 	Members  int // people who are in it; 0: not known
 }
