@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/ledongthuc/pdf"
 
@@ -245,7 +246,11 @@ func (f *font) read(raw string) (text string, width float64, chars, blanks int) 
 	}
 	for i := 0; i+step <= len(raw); i += step {
 		code := number(raw[i : i+step])
-		b.WriteString(f.texts[code])
+		letters := f.texts[code]
+		if len(letters) > utf8.UTFMax && rightToLeft().MatchString(letters) {
+			letters = reverse(letters) // of one sign, in the order in which lines are seen
+		}
+		b.WriteString(letters)
 		w, ok := f.widths[code]
 		if !ok {
 			w = f.width

@@ -1,6 +1,7 @@
 package pdftext
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ const (
 // lay puts the pieces of a page together in the order in which they are shown.
 func lay(pieces []piece) string {
 	var b strings.Builder
+	pieces = sortLines(pieces)
 	// The distance of lines differs from page to page: what is a paragraph is measured against the page's own.
 	usual, blank := usualStep(pieces), true
 	for i, p := range pieces {
@@ -86,14 +88,7 @@ var (
 
 // mend returns text as it would be typed: without ligatures, hyphens at line ends, and blank lines in a row.
 func mend(text string) string {
-	text = letters.Replace(strings.ToValidUTF8(text, "\uFFFD"))
-	if arabicForms().MatchString(text) {
-		lines := strings.Split(text, "\n")
-		for i, line := range lines {
-			lines[i] = logicalOrder(line)
-		}
-		text = strings.Join(lines, "\n")
-	}
+	text = logicalOrder(letters.Replace(strings.ToValidUTF8(text, "\uFFFD")))
 	// Blanks first: a hyphen ends its line only where nothing follows it.
 	text = blanks().ReplaceAllString(text, "\n")
 	text = hyphen().ReplaceAllString(text, "$1$2")
@@ -101,21 +96,63 @@ func mend(text string) string {
 }
 
 var (
-	// arabicForms matches the shapes of Arabic letters. Programs that write these write a line as it is seen, from left to
-	// right (Chrome, seen 2026-11).
-	arabicForms = text.Pattern(`[\x{FB50}-\x{FDFF}\x{FE70}-\x{FEFC}]`)
-	// leftToRight matches what is written from left to right within such a line.
-	leftToRight = text.Pattern(`[A-Za-z](?:[\w .,:/%@-]*\w)?|\d[\d.,:/%-]*\d`)
-	brackets    = strings.NewReplacer("(", ")", ")", "(", "[", "]", "]", "[", "«", "»", "»", "«")
+	// rightToLeft matches letters that are written from right to left, and arabicForms the shapes of Arabic ones.
+	rightToLeft = text.Pattern(`[\x{590}-\x{8FF}\x{FB1D}-\x{FDFF}\x{FE70}-\x{FEFC}]`)
+	arabicForms = text.Pattern(`[\x{FB1D}-\x{FDFF}\x{FE70}-\x{FEFC}]+`)
+	// leftToRight matches what is written from left to right in a line that was reversed.
+	leftToRight = text.Pattern(`[A-Za-z](?:[\w .,:/%@-]*\w)?|[%°]?\d(?:[\d.,:/-]*\d)?[$€£₪]?`)
+	// inserted matches words from right to left in a line from left to right, with what is between them.
+	inserted = text.Pattern(`[\x{590}-\x{8FF}\x{FB1D}-\x{FDFF}\x{FE70}-\x{FEFC}]` +
+		`(?:[^A-Za-z]*[\x{590}-\x{8FF}\x{FB1D}-\x{FDFF}\x{FE70}-\x{FEFC}])?`)
+	latin    = text.Pattern(`[A-Za-z]`)
+	brackets = strings.NewReplacer("(", ")", ")", "(", "[", "]", "]", "[", "«", "»", "»", "«")
 )
 
-// logicalOrder returns a line with shapes of Arabic letters as it is read and searched for: the letters themselves, from
-// the first to the last. Other lines stay as they are.
-func logicalOrder(line string) string {
-	if !arabicForms().MatchString(line) {
-		return line
+// sortLines returns the pieces of a page with those of lines from right to left as they are seen, from left to right:
+// some programs write them so and some from the right.
+func sortLines(pieces []piece) []piece {
+	sorted := slices.Clone(pieces)
+	for len(pieces) > 0 {
+		n := 1
+		for n < len(pieces) && pieces[n].isBeside(pieces[n-1]) {
+			n++
+		}
+		line := sorted[len(sorted)-len(pieces):][:n]
+		if slices.ContainsFunc(line, func(p piece) bool { return rightToLeft().MatchString(p.text) }) {
+			slices.SortStableFunc(line, func(p, q piece) int { return cmp.Compare(p.along, q.along) })
+		}
+		pieces = pieces[n:]
 	}
-	return norm.NFKC.String(leftToRight().ReplaceAllStringFunc(brackets.Replace(reverse(line)), reverse))
+	return sorted
+}
+
+// isBeside reports whether two pieces are on one line.
+func (p piece) isBeside(q piece) bool {
+	return math.Abs(p.turned-q.turned) <= 0.1 && math.Abs(p.across-q.across) <= lineStep*max(p.size, q.size, 1)
+}
+
+// logicalOrder returns text of a page, whose lines are as they are seen, from left to right, as it is read: from the first
+// letter to the last. Most letters of the page say in which direction its lines run.
+func logicalOrder(page string) string {
+	all := len(rightToLeft().FindAllString(page, -1))
+	if all == 0 {
+		return page
+	}
+	lines, isLeftToRight := strings.Split(page, "\n"), len(latin().FindAllString(page, -1)) > all
+	for i, line := range lines {
+		switch {
+		case isLeftToRight:
+			lines[i] = inserted().ReplaceAllStringFunc(line, turn)
+		case rightToLeft().MatchString(line):
+			lines[i] = turn(line)
+		}
+	}
+	return arabicForms().ReplaceAllStringFunc(strings.Join(lines, "\n"), norm.NFKC.String)
+}
+
+// turn reverses a line, but for what runs from left to right in it.
+func turn(line string) string {
+	return leftToRight().ReplaceAllStringFunc(brackets.Replace(reverse(line)), reverse)
 }
 
 // reverse returns the characters of a text from the last to the first.
