@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"maps"
 	"os"
@@ -141,6 +142,7 @@ func TestRead_OfCollectedPages_FindsTheMainContent(t *testing.T) {
 	}
 	var results []result
 	var sum, precision, recall float64
+	var half, inHalf [2]float64 // F1 and number of the pages whose names have an even, and an odd, checksum
 	titles, bylines, bylinesKnown, dates, datesKnown := 0, 0, 0, 0, 0
 	began := time.Now()
 	for name, p := range savedPages(t) {
@@ -152,6 +154,8 @@ func TestRead_OfCollectedPages_FindsTheMainContent(t *testing.T) {
 		r := result{name: name}
 		r.precision, r.recall, r.f1 = score(wordsOf(plainOf(got.Text)), want)
 		results = append(results, r)
+		h := crc32.ChecksumIEEE([]byte(name)) % 2
+		half[h], inHalf[h] = half[h]+r.f1, inHalf[h]+1
 		sum, precision, recall = sum+r.f1, precision+r.precision, recall+r.recall
 		if got.Title == strings.Join(strings.Fields(p.metadata.Title), " ") {
 			titles++
@@ -171,9 +175,9 @@ func TestRead_OfCollectedPages_FindsTheMainContent(t *testing.T) {
 	}
 	slices.SortFunc(results, func(a, b result) int { return cmp.Compare(a.f1, b.f1) })
 	n := float64(len(results))
-	table := fmt.Sprintf("%d pages in %v\nF1 %.3f  precision %.3f  recall %.3f\ntitles %d  authors %d of %d  dates %d "+
+	table := fmt.Sprintf("%d pages in %v\nF1 %.3f  precision %.3f  recall %.3f  halves %.3f and %.3f\ntitles %d  authors %d of %d  dates %d "+
 		"of %d\nworst:\n",
-		len(results), time.Since(began).Round(time.Millisecond), sum/n, precision/n, recall/n,
+		len(results), time.Since(began).Round(time.Millisecond), sum/n, precision/n, recall/n, half[0]/inHalf[0], half[1]/inHalf[1],
 		titles, bylines, bylinesKnown, dates, datesKnown)
 	for _, r := range results[:10] {
 		table += fmt.Sprintf("  %-28s F1 %.2f  precision %.2f  recall %.2f\n", r.name, r.f1, r.precision, r.recall)

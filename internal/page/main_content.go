@@ -1,11 +1,15 @@
 package page
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 	"unicode"
 
 	"codeberg.org/readeck/go-readability"
 	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 
 	"ravenbot/internal/text"
 )
@@ -25,7 +29,11 @@ const (
 
 // readMain returns what a page says of itself, and its main content. It changes doc.
 func readMain(doc *html.Node) (Page, *html.Node) {
+	tables := replaceTables(doc)
 	about, article := findArticle(doc)
+	for _, n := range []*html.Node{doc, article} {
+		restoreTables(n, tables)
+	}
 	isDeclared := declaresArticle(doc)
 	// After the search for the article, which reads the author and the date from scripts.
 	removeBoilerplate(doc)
@@ -37,6 +45,75 @@ func readMain(doc *html.Node) (Page, *html.Node) {
 		return about, whole
 	}
 	return about, article
+}
+
+// tableMark stands in the place of a table of links while the article is searched for: the search takes what consists of
+// links for a menu, and would leave the table out.
+const tableMark = "This paragraph stands for a table, which is table "
+
+// replaceTables puts marks in the place of the tables of links of a page, and returns the tables by their marks.
+func replaceTables(doc *html.Node) map[string]*html.Node {
+	tables := map[string]*html.Node{}
+	for _, t := range linkTables(doc) {
+		mark := tableMark + strconv.Itoa(len(tables)) + "."
+		p := &html.Node{Type: html.ElementNode, Data: "p", DataAtom: atom.P}
+		p.AppendChild(&html.Node{Type: html.TextNode, Data: mark})
+		t.Parent.InsertBefore(p, t)
+		t.Parent.RemoveChild(t)
+		tables[mark] = t
+	}
+	return tables
+}
+
+// restoreTables puts tables in the place of their marks in a part of a page.
+func restoreTables(part *html.Node, tables map[string]*html.Node) {
+	if part == nil || len(tables) == 0 {
+		return
+	}
+	marks := map[string]*html.Node{} // one each: a page may have the words of a mark as well
+	for n := range part.Descendants() {
+		if mark := strings.TrimSpace(n.Data); n.Type == html.TextNode && tables[mark] != nil {
+			marks[mark] = n
+		}
+	}
+	for mark, n := range marks {
+		n.Parent.InsertBefore(copyNode(tables[mark]), n)
+		n.Parent.RemoveChild(n)
+	}
+}
+
+// copyNode returns a copy of an element and all that is in it.
+func copyNode(n *html.Node) *html.Node {
+	c := &html.Node{Type: n.Type, Data: n.Data, DataAtom: n.DataAtom, Namespace: n.Namespace, Attr: slices.Clone(n.Attr)}
+	for child := range n.ChildNodes() {
+		c.AppendChild(copyNode(child))
+	}
+	return c
+}
+
+// linkTables returns the tables with several rows and columns that hold links and are no layout and in no menu.
+func linkTables(n *html.Node) (tables []*html.Node) {
+	for c := range n.ChildNodes() {
+		switch {
+		case c.Type != html.ElementNode || slices.Contains([]string{"nav", "header", "footer", "aside"}, c.Data):
+		case c.Data != "table" || find(c, "table") != nil:
+			tables = append(tables, linkTables(c)...)
+		case attribute(c, "role") != "presentation" && find(c, "a") != nil && hasGrid(c):
+			tables = append(tables, c)
+		}
+	}
+	return tables
+}
+
+// hasGrid reports whether a table has at least two rows with two or more cells.
+func hasGrid(table *html.Node) bool {
+	rows := 0
+	for n := range table.Descendants() {
+		if n.Type == html.ElementNode && n.Data == "tr" && countColumns(n) > 1 {
+			rows++
+		}
+	}
+	return rows > 1
 }
 
 // declaresArticle reports whether a page says that it is an article, as nearly all that newspapers and blogs publish do

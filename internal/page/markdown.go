@@ -17,7 +17,7 @@ import (
 // toMarkdown returns a part of a page as Markdown. It changes the part.
 func toMarkdown(main *html.Node) string {
 	unwrapTables(main)
-	removeEmptyImages(main)
+	removeEmpty(main)
 	escapeBars(main)
 	// Escaping is off: it takes a time that is the square of the brackets in a page, and models read a text without
 	// backslashes as well.
@@ -123,13 +123,14 @@ func unwrapTable(t *html.Node) {
 	visit(t)
 }
 
-// removeEmptyImages removes images that say nothing to whoever cannot see them.
-func removeEmptyImages(main *html.Node) {
+// removeEmpty removes images and links that say nothing to whoever cannot see them.
+func removeEmpty(main *html.Node) {
 	// Removed after the walk, which goes on from the nodes that it yields.
 	var empty []*html.Node
 	for n := range main.Descendants() {
-		if n.Type == html.ElementNode && n.Data == "img" &&
-			(strings.TrimSpace(attribute(n, "alt")) == "" || attribute(n, "src") == "") {
+		if n.Type == html.ElementNode && (n.Data == "img" &&
+			(strings.TrimSpace(attribute(n, "alt")) == "" || attribute(n, "src") == "") ||
+			n.Data == "a" && find(n, "img") == nil && strings.TrimSpace(innerText(n)) == "") {
 			empty = append(empty, n)
 		}
 	}

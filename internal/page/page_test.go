@@ -167,6 +167,43 @@ func TestRead_HiddenText_IsLeftOut(t *testing.T) {
 	}
 }
 
+// Tables and lists that consist of links are what such a page is read for, and no menu.
+func TestRead_TablesOfLinks_AreKept(t *testing.T) {
+	const menu = `<nav><table><tr><td><a href="/m1">Menu</a></td></tr><tr><td><a href="/m2">More</a></td></tr></table></nav>`
+	row := func(cells ...string) string {
+		return "<tr><td>" + strings.Join(cells, "</td><td>") + "</td></tr>"
+	}
+	links := row(`<a href="/a">Alpha</a>`, `<a href="/b">Beta</a>`) + row(`<a href="/c">Gamma</a>`, `<a href="/d">Delta</a>`)
+	const sources = "| [Alpha](https://example.org/a) | [Beta](https://example.org/b) |"
+	for name, c := range map[string]struct{ body, want string }{
+		"an appendix": {"<article>" + lorem("ravens", 10) + "<h2>Sources</h2><div class=wrap><table>" + links + "</table></div>" +
+			lorem("crows", 3) + "</article>", sources},
+		"a list of releases": {"<main><p>Download the archive that fits your system, and unpack it.</p><div><div><table class=downloadtable>" +
+			"<thead><tr><th>File</th><th>Kind</th></tr></thead>" + row(`<a href="/1.tar.gz">1.tar.gz</a>`, "Archive") +
+			row(`<a href="/2.tar.gz">2.tar.gz</a>`, "Archive") + "</table></div></div></main>",
+			"| File | Kind |\n|---|---|\n| [1.tar.gz](https://example.org/1.tar.gz) | Archive |"},
+		"an index of headlines": {"<center><table><tr><td><a href=/new>new</a></td></tr><tr><td><table>" +
+			strings.Repeat(row("1.", `<a href="/vote"><div></div></a>`, `<a href="/story">A raven was seen at the harbour</a>`)+
+				row("", "", `7 points, <a href="/item">3 comments</a>`), 20) + "</table></td></tr></table></center>",
+			"| 1. |  | [A raven was seen at the harbour](https://example.org/story) |"},
+		"a folder": {"<h1>Index of /</h1><hr><pre><a href='../'>../</a>\n<a href='1.0/'>1.0/</a>    1-Oct-2026\n<a href='1.1/'>1.1/</a>" +
+			"    2-Nov-2026\n</pre>", "[1.1/](https://example.org/1.1/) 2-Nov-2026"},
+		"code with links": {"<article>" + lorem("ravens", 10) + "<pre>x := <a href='/f'>f</a>()\ny := <a href='/g'>g</a>()</pre></article>",
+			"x := f()\ny := g()"},
+	} {
+		got := page.Read([]byte("<body>"+menu+c.body+"</body>"), "text/html", "https://example.org/").Text
+		if !strings.Contains(got, c.want) || strings.Contains(got, "stands for") || name != "an index of headlines" && strings.Contains(got, "Menu") {
+			t.Errorf("%s lacks %q: %s", name, c.want, got)
+		}
+	}
+	// A page that has the words which stand for its table while it is read gets it once.
+	marks := strings.Repeat("<p>This paragraph stands for a table, which is table 0.</p>", 1000)
+	got := page.Read([]byte("<article>"+lorem("ravens", 10)+"<table>"+links+"</table>"+marks+"</article>"), "text/html", "https://example.org/")
+	if n := strings.Count(got.Text, sources); n != 1 {
+		t.Errorf("the table is there %d times", n)
+	}
+}
+
 // Each of these took minutes or all memory in one of the libraries, or is of the kind that might.
 func TestRead_HostilePages_EndInTime(t *testing.T) {
 	// On an idle machine each takes a second at most. Where the time was the square of the size it was 8 minutes.

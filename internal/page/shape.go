@@ -84,6 +84,9 @@ func shapeText(n *html.Node) {
 		case "table":
 			shapeCode(c)
 			shapeText(c)
+		case "pre":
+			shapeIndex(c)
+			shapeText(c)
 		default:
 			shapeText(c)
 		}
@@ -164,6 +167,26 @@ func shapeCode(table *html.Node) {
 		n.Parent.RemoveChild(n)
 	}
 	unwrapTable(table)
+}
+
+// shapeIndex makes paragraphs of the lines of preformatted text that begin with links, as servers list folders: in code
+// the converter would lose where the links lead.
+func shapeIndex(pre *html.Node) {
+	var links []*html.Node
+	for a := range pre.ChildNodes() {
+		before := a.PrevSibling
+		if a.Data == "a" && attribute(a, "href") != "" &&
+			(before == nil || before.Type == html.TextNode && strings.HasSuffix(strings.TrimRight(before.Data, " \t"), "\n")) {
+			links = append(links, a)
+		}
+	}
+	if len(links) < 2 || len(links) < strings.Count(strings.TrimSpace(innerText(pre)), "\n")/2 {
+		return
+	}
+	pre.Data, pre.DataAtom = "div", atom.Div
+	for _, a := range links {
+		pre.InsertBefore(&html.Node{Type: html.ElementNode, Data: "br", DataAtom: atom.Br}, a)
+	}
 }
 
 // firstClass returns the first class of an element, or "-".
