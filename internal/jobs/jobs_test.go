@@ -223,6 +223,10 @@ func TestRemind_Words_SayWhenAndWhat(t *testing.T) {
 		b := newBot(t)
 		for _, c := range []struct{ words, when, what string }{
 			{"in 20 minutes call Anna", "on Sat 1 Jan 2000 01:20 CET", "call Anna"},
+			{"tomorrow kl. 10.30 call Anna", "on Sun 2 Jan 2000 10:30 CET", "call Anna"},
+			{"call Anna tomorrow um 14 Uhr", "on Sun 2 Jan 2000 14:00 CET", "call Anna"},
+			{"tomorrow 10 Uhr call Anna", "on Sun 2 Jan 2000 10:00 CET", "call Anna"},
+			{"2000-W02-3 at 14h30 call Anna", "on Wed 12 Jan 2000 14:30 CET", "call Anna"},
 			{"me tomorrow at 9 to water the plants", "on Sun 2 Jan 2000 09:00 CET", "water the plants"},
 			{"call the dentist on monday at 14:30", "on Mon 3 Jan 2000 14:30 CET", "call the dentist"},
 			{"me to call Anna in 2 hours", "on Sat 1 Jan 2000 03:00 CET", "call Anna"},
@@ -243,6 +247,7 @@ func TestRemind_Words_SayWhenAndWhat(t *testing.T) {
 			"":                           "it says nothing",
 			"call Anna":                  "it is not clear when",
 			"tomorrow call Anna":         "does not say at what time",
+			"2000-W02 at 9 call Anna":    `"2000-W02-1" is its Monday`,
 			"tomorrow at 9":              "does not say what to remind you of",
 			"every 5 minutes look up":    "more often than every 15 minutes",
 			"next friday at 9 call Anna": "", // a Saturday: the one of the next week

@@ -1,8 +1,10 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"ravenbot/internal/text"
@@ -13,15 +15,27 @@ var (
 	dottedDate  = text.Pattern(`^(\d{1,2})\.(\d{1,2})\.(\d{4})?$`)
 	slashedDate = text.Pattern(`^(\d{1,2})/(\d{1,2})(?:/(\d{4}))?$`)
 	isoDate     = text.Pattern(`^(\d{4})[-/](\d{1,2})[-/](\d{1,2})$`)
+	weekDate    = text.Pattern(`^(\d{4})-?w(\d{2})(?:-?(\d))?$`)
 	yearPattern = text.Pattern(`^(19|20|21)\d\d$`)
 )
 
-// parseDigitDate reads "2026-12-24", "24.12.2026", "24.12." or "24/12/2026". The year is 0 where none is named.
+// parseDigitDate reads "2026-12-24", "2026-W52-4", "24.12.2026", "24.12." or "24/12/2026". The year is 0 where none is named.
 func parseDigitDate(word string) (r rule, year int, found bool, err error) {
 	var day, month int
 	number := func(text string) int { n, _ := strconv.Atoi("0" + text); return n }
 	if m := isoDate().FindStringSubmatch(word); m != nil {
 		year, month, day = number(m[1]), number(m[2]), number(m[3])
+	} else if m := weekDate().FindStringSubmatch(word); m != nil {
+		if m[3] == "" {
+			return rule{}, 0, false, fmt.Errorf("%q is a whole week; \"%s-W%s-1\" is its Monday", strings.ToUpper(word), m[1], m[2])
+		}
+		// The week with 4 January is the first one, and weeks begin on Monday (ISO 8601).
+		fourth := time.Date(number(m[1]), 1, 4, 0, 0, 0, 0, time.UTC)
+		date := fourth.AddDate(0, 0, 7*(number(m[2])-1)+number(m[3])-1-(int(fourth.Weekday())+6)%7)
+		if y, w := date.ISOWeek(); y != number(m[1]) || w != number(m[2]) || number(m[3]) < 1 || number(m[3]) > 7 {
+			return rule{}, 0, false, errors.New("there is no such date")
+		}
+		year, month, day = date.Year(), int(date.Month()), date.Day()
 	} else if m := dottedDate().FindStringSubmatch(word); m != nil {
 		day, month, year = number(m[1]), number(m[2]), number(m[3])
 	} else if m := slashedDate().FindStringSubmatch(word); m != nil {
@@ -42,7 +56,7 @@ func parseDigitDate(word string) (r rule, year int, found bool, err error) {
 // checkDate returns an error where a year has no such date; the year 0 is a leap year.
 func checkDate(year, month, day int) error {
 	if month < 1 || month > 12 || time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Day() != day {
-		return fmt.Errorf("there is no such date")
+		return errors.New("there is no such date")
 	}
 	return nil
 }

@@ -18,6 +18,8 @@ var (
 	spacedRange      = text.Pattern(`\s[-–]\s`)
 	spacedAMPM       = text.Pattern(`(\d)\s*(a\.?m\.?|p\.?m\.?)(\s|$)`)
 	isoTime          = text.Pattern(`^(\d{4}-\d{2}-\d{2})t(\d{2}:\d{2}(?::\d{2})?)$`)
+	// foreignClock matches "14 Uhr", "10 Uhr 30" and "kl. 10.00", which are times of 24 hours.
+	foreignClock = text.Pattern(`\b(?:at |um )?(?:(\d{1,2})(?:[.:](\d{2}))?\s?uhr(?:\s(\d{2}))?|kl\.?\s?(\d{1,2})(?:[.:](\d{2}))?)(\s|$)`)
 )
 
 // synonyms are words that stand for others.
@@ -35,6 +37,10 @@ func splitWords(text string) (words []string) {
 	text = strings.ReplaceAll(strings.ToLower(text), "&", " and ")
 	text = separatorPattern().ReplaceAllString(text, " , ")
 	text = spacedRange().ReplaceAllString(text, " to ")
+	text = foreignClock().ReplaceAllStringFunc(text, func(s string) string {
+		m := foreignClock().FindStringSubmatch(s)
+		return strings.TrimSuffix("at "+m[1]+m[4]+"."+m[2]+m[3]+m[5], ".") + "h "
+	})
 	text = spacedAMPM().ReplaceAllStringFunc(text, func(s string) string {
 		return strings.NewReplacer(" ", "", ".", "").Replace(s) + " "
 	})
