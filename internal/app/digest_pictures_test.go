@@ -18,8 +18,11 @@ import (
 	simmodel "ravenbot/internal/sim/model"
 )
 
+// pictured is what a model says of an item in a picture.
+type pictured struct{ title, topic, text string }
+
 // pictureNews is made-up news of two papers.
-var pictureNews = []struct{ title, topic, text string }{
+var pictureNews = []pictured{
 	{"Parliament adopts the law on free-flowing rivers", "Politics", "Weirs without a licence have to be removed within ten years."},
 	{"Old lighthouse on the north cape becomes a library", "Town", "Volunteers carried four thousand books up the stairs."},
 	{"Kernel 7.4 brings real-time scheduling to every build", "Software", "Audio and machine control need no patches any more."},
@@ -39,7 +42,7 @@ func TestPictures_OfDigestStyles(t *testing.T) {
 	for _, style := range []string{"brief", "topics", "deep", "weekly"} {
 		b.browse(browser, func(page *browsertest.Page) {
 			for _, dark := range []bool{false, true} {
-				page.Look(browsertest.View{Width: 940, Height: 1010, Dark: dark})
+				page.Look(browsertest.View{Width: 1000, Height: 1010, Dark: dark})
 				if !dark {
 					page.Type("#text", "/digest run "+style)
 					page.Enter(false)
@@ -86,11 +89,12 @@ func (w *world) runPictures(places ...string) *bot {
 			return simmodel.Say("The week brought a law on rivers [1] and a library in a lighthouse [2]. Night trains come " +
 				"back in May [3].")
 		}
-		return simmodel.Say(judgePictures(r.Asked()))
+		return simmodel.Say(judgePictures(r.Asked(), pictureNews,
+			"Rivers get their law after nine years of debate [Politics].", "Night trains return to the coast in spring [Travel]."))
 	})
 	digest := func(style string) map[string]any {
 		return map[string]any{"schedule": "0 8 * * *", "feeds": feeds, "post": places, "style": style,
-			"maxItems": 6}
+			"maxItems": 5}
 	}
 	settings := w.base()
 	settings["egress"] = map[string]any{"allowPrivateHosts": []string{"127.0.0.1"}}
@@ -101,23 +105,22 @@ func (w *world) runPictures(places ...string) *bot {
 
 var askedItem = regexp.MustCompile(`(?m)^\[(\d+)\] (.*?) \(`)
 
-// judgePictures answers about the made-up news as a model would.
-func judgePictures(asked string) string {
+// judgePictures answers about news as a model would. The opening names items by their topics.
+func judgePictures(asked string, list []pictured, opening ...string) string {
 	var items []map[string]any
-	number := map[string]string{}
 	for _, m := range askedItem.FindAllStringSubmatch(asked, -1) {
-		for n, news := range pictureNews {
-			if news.title == m[2] {
-				number[news.topic] = m[1]
-				items = append(items, map[string]any{"n": json.Number(m[1]), "relevance": 9 - n, "kind": "news",
-					"sameAs": 0, "told": 0,
-					"topic": news.topic, "text": news.text + " [" + m[1] + "]"})
+		for n, news := range list {
+			if news.title != m[2] {
+				continue
+			}
+			items = append(items, map[string]any{"n": json.Number(m[1]), "relevance": 9 - n, "kind": "news",
+				"sameAs": 0, "told": 0, "topic": news.topic, "text": news.text + " [" + m[1] + "]"})
+			for i := range opening {
+				opening[i] = strings.ReplaceAll(opening[i], "["+news.topic+"]", "["+m[1]+"]")
 			}
 		}
 	}
-	raw, _ := json.Marshal(map[string]any{"items": items, "opening": []string{
-		"Rivers get their law after nine years of debate [" + number["Politics"] + "].",
-		"Night trains return to the coast in spring [" + number["Travel"] + "]."}})
+	raw, _ := json.Marshal(map[string]any{"items": items, "opening": opening})
 	return string(raw)
 }
 

@@ -21,8 +21,11 @@ func TestPictures_OfTheDocuments(t *testing.T) {
 	w.model.SetScript(func(r simmodel.Request) simmodel.Reply {
 		switch {
 		case r.Asked() != question:
-			return simmodel.Say("A feed is a file that a site rewrites whenever it publishes: a few kilobytes that a program " +
-				"reads in a moment. [1]")
+			return simmodel.Say(judgePictures(r.Asked(), []pictured{
+				{"RSS: a list of items in XML", "RSS", "A channel has a title, a link and as many items as its publisher likes to keep."},
+				{"Atom: the same idea, tightly specified", "Atom", "Every entry has an id that never changes, and says when it was updated."},
+				{"JSON Feed: no XML at all", "JSON", "The same content as a JSON document, for programs that read no XML."},
+			}, "A feed is a file that a site rewrites whenever it publishes, and there are three kinds of it [RSS]."))
 		case len(r.Last().Results) == 0:
 			return simmodel.Reply{Calls: []simmodel.Call{{Name: "feeds_fetch",
 				Args: json.RawMessage(`{"url":"bundled:feeds-primer"}`)}}}
@@ -39,14 +42,14 @@ func TestPictures_OfTheDocuments(t *testing.T) {
 		"post":  []string{"web:/general"}, "maxItems": 3}}
 	b := w.run(settings)
 	b.browse(browser, func(page *browsertest.Page) {
-		page.Look(browsertest.View{Width: 940, Height: 560})
+		page.Look(browsertest.View{Width: 1000, Height: 560})
 		page.Type("#text", question)
 		page.Enter(false)
 		page.Wait(`document.querySelector("#log").textContent.includes("nothing is shown twice")`)
 		page.Screenshot("../../docs/images/answer.png")
 	})
 	b.browse(browser, func(page *browsertest.Page) {
-		page.Look(browsertest.View{Width: 940, Height: 800})
+		page.Look(browsertest.View{Width: 1000, Height: 800})
 		page.Type("#text", "/forget")
 		page.Enter(false)
 		page.Wait(`document.querySelector("#log").textContent.includes("Forgotten:")`)

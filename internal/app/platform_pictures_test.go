@@ -57,7 +57,7 @@ func TestPictures_OfDigestsOnPlatforms(t *testing.T) {
 		} {
 			shown = fmt.Sprintf("<!DOCTYPE html><title>%[1]s</title><style>%[2]s</style><body class=%[1]s>%[3]s",
 				platform, drawnStyle, drawn)
-			page.Look(browsertest.View{Width: 760, Height: 720})
+			page.Look(browsertest.View{Width: 760, Height: 780})
 			page.Go(server.URL)
 			page.Wait(`[...document.images].every(i => i.complete)`)
 			page.Screenshot("../../docs/images/digest-" + style + "-" + platform + ".png")
