@@ -178,15 +178,11 @@ func (s *Service) collect(ctx context.Context, d spec) (*edition, error) {
 	if d.Style == Weekly {
 		return e, s.collectWeekly(ctx, d, e)
 	}
-	if err := s.fetchFeeds(ctx, d, e); err != nil {
-		e.listVerdicts()
-		return e, err
-	}
-	if err := s.addWaiting(ctx, d, e); err != nil {
-		return e, err
-	}
-	if err := s.addEvents(ctx, d, e); err != nil {
-		return e, err
+	for _, step := range []func(context.Context, spec, *edition) error{s.fetchFeeds, s.addWaiting, s.addEvents} {
+		if err := step(ctx, d, e); err != nil {
+			e.listVerdicts()
+			return e, err
+		}
 	}
 	return e, s.limiter.do(ctx, d, func() error { return s.decide(ctx, d, e) })
 }
@@ -319,19 +315,10 @@ func (e *edition) listVerdicts() {
 
 // order returns the rank of a verdict in a list: the most informative come first.
 func (v Verdict) order() int {
-	switch {
-	case strings.HasPrefix(v.Verdict, feedFailed):
-		return 0
-	case v.Verdict == posted:
-		return 1
-	case v.Verdict == carriedOver:
-		return 2
-	case v.Verdict == overLimit:
-		return 4
-	case v.Verdict == seenBefore:
-		return 5
+	if strings.HasPrefix(v.Verdict, feedFailed) {
+		return -3
 	}
-	return 3
+	return map[string]int{posted: -2, carriedOver: -1, overLimit: 1, seenBefore: 2}[v.Verdict]
 }
 
 // fetchFeeds reads the feeds in parallel, and adds their items in the order of the feeds. It

@@ -126,8 +126,7 @@ func isAddress(word string) bool {
 // hostname matches the address of a page without its scheme.
 var hostname = text.Pattern(`^[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z]{2,}(/\S*)?$`)
 
-// findNamed returns the digest whose name the words begin with (the longest such name), and
-// the rest of the words.
+// findNamed returns the digest whose name the words begin with (the longest such name), and the rest of the words.
 func (s *Service) findNamed(words string) (d spec, rest string, ok bool) {
 	for _, one := range s.specs() {
 		after, found := strings.CutPrefix(words, one.Name)
@@ -213,12 +212,10 @@ func (s *Service) previewDraft(ctx context.Context, name string) chat.Draft {
 	return p.Draft
 }
 
-// maxExplained bounds the verdicts shown in chat; the command line and the dashboard show
-// all.
+// maxExplained bounds the verdicts shown in chat; the command line and the dashboard show all.
 const maxExplained = 60
 
-// explain lists the verdict on every item, as a run now would decide or, with "last", as the
-// last run did.
+// explain lists the verdict on every item, as a run now would decide or, with "last", as the last run did.
 func (s *Service) explain(ctx context.Context, d spec, what string) chat.Draft {
 	var heading string
 	var list []Verdict
@@ -277,8 +274,7 @@ func (s *Service) mute(ctx context.Context, d spec, words string) (string, error
 	return "The digest **" + escape(d.Name) + "** leaves out " + escape(words) + ".", nil
 }
 
-// errorDraft returns an error in words for people, and logs it where it is not theirs to
-// correct.
+// errorDraft returns an error in words for people, and logs it where it is not theirs to correct.
 func (s *Service) errorDraft(name string, err error) chat.Draft {
 	var bad BadPlan
 	switch {
@@ -293,8 +289,7 @@ func (s *Service) errorDraft(name string, err error) chat.Draft {
 	return refusalDraft(fmt.Sprintf("I could not make the digest **%s**: %s.", escape(name), failureReason(spec{}, err)))
 }
 
-// listDigests lists the digests that the author of a message may see, and the subscriptions
-// of the channel.
+// listDigests lists the digests that the author of a message may see, and the subscriptions of the channel.
 func (s *Service) listDigests(ctx context.Context, m chat.Message) (string, error) {
 	var lines []string
 	for _, d := range s.specs() {

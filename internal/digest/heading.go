@@ -17,10 +17,8 @@ func (e *edition) heading(d spec, now time.Time) string {
 		what = fmt.Sprintf("one story, as %d sources tell it", n)
 	case d.Style == Deep:
 		what = "one story"
-	case d.Style == Weekly && n == 1:
-		what = "1 story"
 	case d.Style == Weekly:
-		what = fmt.Sprintf("%d stories", n)
+		what = pluralize(n, "story")
 	}
 	return fmt.Sprintf("**%s** · %s · %s", escape(d.title), now.In(d.zone).Format("Monday 2 January"), what)
 }

@@ -155,9 +155,8 @@ func (s *Service) pollFeeds(ctx context.Context) {
 	}
 }
 
-// Poll reads the feeds of all subscriptions and of the digests that post items as they come, and
-// posts what is new. A feed that cannot be read is logged and tried at the next poll. A call waits until the one before
-// has ended.
+// Poll reads the feeds of all subscriptions and of the digests that post items as they come, and posts what is new. A
+// feed that cannot be read is logged and tried at the next poll. A call waits until the one before has ended.
 func (s *Service) Poll(ctx context.Context) {
 	s.pollLock.Lock()
 	defer s.pollLock.Unlock()

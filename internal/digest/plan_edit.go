@@ -35,15 +35,8 @@ func (s *Service) edit(ctx context.Context, d spec, words string) (string, error
 
 // setField sets a field of a plan by its name, in any case.
 func (p *Plan) setField(key, value string) error {
-	texts := map[string]*string{
-		"schedule":  &p.Schedule,
-		"timezone":  &p.Timezone,
-		"style":     &p.Style,
-		"language":  &p.Language,
-		"prompt":    &p.Prompt,
-		"whenempty": &p.WhenEmpty,
-		"catchup":   &p.CatchUp,
-	}
+	texts := map[string]*string{"schedule": &p.Schedule, "timezone": &p.Timezone, "style": &p.Style, "language": &p.Language,
+		"prompt": &p.Prompt, "whenempty": &p.WhenEmpty, "catchup": &p.CatchUp}
 	numbers := map[string]*int{"maxitems": &p.MaxItems, "maxtokens": &p.MaxTokens}
 	lists := map[string]*[]string{"filters": &p.Filters, "tags": &p.Tags}
 	key = strings.ToLower(key)

@@ -239,8 +239,7 @@ func (s *Service) describePlan(d spec, titles []string) string {
 	}
 	lines = append(lines, "- posts to `"+strings.Join(d.Post, "`, `")+"`")
 	if d.isInstant() {
-		lines = append(lines,
-			fmt.Sprintf("- posts items as they come, at most %d at a time", maxPerPoll))
+		lines = append(lines, fmt.Sprintf("- posts items as they come, at most %d at a time", maxPerPoll))
 	} else {
 		lines = append(lines,
 			"- runs "+d.when.Describe()+" ("+d.Timezone+"), next: "+strings.Join(d.nextRuns(s.o.Now(), shownRuns), ", "))
@@ -248,11 +247,7 @@ func (s *Service) describePlan(d spec, titles []string) string {
 	if d.MaxTokens > 0 {
 		lines = append(lines, fmt.Sprintf("- uses at most %d tokens of a language model in a run", d.MaxTokens))
 	}
-	for _, one := range [][2]string{
-		{"style", d.Style},
-		{"language", d.Language},
-		{"filters", strings.Join(d.Filters, ", ")},
-	} {
+	for _, one := range [][2]string{{"style", d.Style}, {"language", d.Language}, {"filters", strings.Join(d.Filters, ", ")}} {
 		if one[1] != "" {
 			lines = append(lines, "- "+one[0]+": "+escape(one[1]))
 		}
@@ -266,26 +261,20 @@ func (w proposal) confirmationDraft() chat.Draft {
 		"\n\nOnly " + escape(cmp.Or(w.Plan.By.Name, "whoever asked")) +
 		" or an administrator can decide: press a button, or write `yes` or `no`."
 	return chat.Draft{Key: w.key(), Text: text,
-		Buttons: []chat.Button{{
-			Label: "Make it",
-			Value: pressYes + " " + w.ID,
-			Style: chat.Primary,
-		}, {Label: "No", Value: pressNo + " " + w.ID}},
+		Buttons: []chat.Button{{Label: "Make it", Value: pressYes + " " + w.ID, Style: chat.Primary},
+			{Label: "No", Value: pressNo + " " + w.ID}},
 		Footer: "expires at " + w.At.Add(proposalLifetime).Format("15:04") + " UTC"}
 }
 
 // Urgent reports whether a message is only for the digests, and must not wait behind other work: the press of one of
 // their buttons, and a yes or no to a proposal.
 func (s *Service) Urgent(m chat.Message) bool {
-	if !m.IsQuestion() && m.Kind() != chat.EventPress {
-		return false
-	}
 	if m.Kind() == chat.EventPress {
 		what, _ := m.Press()
 		return what == pressYes+" " || what == pressNo+" "
 	}
 	_, ok := s.proposalFor(m)
-	return ok
+	return ok && m.IsQuestion()
 }
 
 // proposalFor returns the newest open proposal that a written yes or no can be about: of the
@@ -379,10 +368,8 @@ func (s *Service) decideProposal(ctx context.Context, w proposal, yes bool, m ch
 		return refusalDraft("I could not save that. Please try again. The reason is in the bot's log.")
 	}
 	// The decision is stored and stands, also where the post that shows the proposal cannot be replaced.
-	if err := s.o.Delivery.Interject(ctx, w.From, chat.Draft{
-		Key:  w.key() + "/decided",
-		Text: shown,
-	}, cmp.Or(w.Post, w.key())); err != nil {
+	decided := chat.Draft{Key: w.key() + "/decided", Text: shown}
+	if err := s.o.Delivery.Interject(ctx, w.From, decided, cmp.Or(w.Post, w.key())); err != nil {
 		s.o.Log.Error("failed to show the decision on a proposal", "digest", w.Plan.Name, "error", err)
 	}
 	return chat.Draft{Ephemeral: true, Text: text}

@@ -46,11 +46,8 @@ func (s *Service) collectWeekly(ctx context.Context, d spec, e *edition) error {
 		e.notes = append(e.notes, "nobody has reacted to a post this time: these are the stories that most feeds told")
 	}
 	slices.SortStableFunc(e.stories, func(a, b story) int {
-		return cmp.Or(
-			cmp.Compare(rating[b.item], rating[a.item]),
-			cmp.Compare(len(b.also), len(a.also)),
-			b.Item.Time().Compare(a.Item.Time()),
-		)
+		return cmp.Or(cmp.Compare(rating[b.item], rating[a.item]), cmp.Compare(len(b.also), len(a.also)),
+			b.Item.Time().Compare(a.Item.Time()))
 	})
 	return nil
 }

@@ -141,9 +141,7 @@ func (e *edition) composeEmpty(d spec) {
 func (e *edition) makeCards(d spec) {
 	for n, st := range e.entries {
 		card := storyCard(n+1, st)
-		switch sources := st.sources(); {
-		case d.Style == Deep || d.Style == Weekly:
-		case sources > 1:
+		if sources := st.sources(); sources > 1 && d.Style != Deep && d.Style != Weekly {
 			card.Why = pluralize(sources, "source")
 		}
 		e.cards, e.series = append(e.cards, card), append(e.series, st.seriesLine())
@@ -175,12 +173,10 @@ func storyCard(n int, st story) chat.Card {
 	if st.updateOf != "" {
 		c.Title = "Update: " + c.Title
 	}
-	for _, a := range st.also { // another telling may have the picture
-		c.Image = cmp.Or(c.Image, a.imageURL())
-	}
 	shown := map[string]bool{st.Link: true}
 	for _, a := range st.also {
-		if !shown[a.Link] { // two feeds may list the same page
+		c.Image = cmp.Or(c.Image, a.imageURL()) // another telling may have the picture
+		if !shown[a.Link] {                     // two feeds may list the same page
 			c.Also = append(c.Also, chat.Link{Title: a.source, URL: a.Link})
 		}
 		shown[a.Link] = true
@@ -202,33 +198,14 @@ func readingMinutes(text string) int {
 	return max(1, (words+wordsPerMinute/2)/wordsPerMinute)
 }
 
-// shorten returns a text on one line, cut to n characters between words. Of a page only the beginning is looked at.
+// shorten returns a text on one line, cut to n characters and an ellipsis: between words, unless the last one is half of
+// it. Of a page only the beginning is looked at.
 func shorten(s string, n int) string {
-	var b strings.Builder
-	b.Grow(min(len(s), n+utf8.UTFMax))
-	chars := 0
-	for word := range strings.FieldsSeq(s) {
-		if b.Len() > 0 {
-			b.WriteByte(' ')
-			chars++
-		}
-		b.WriteString(word)
-		if chars += utf8.RuneCountInString(word); chars > n {
-			return cutBetweenWords(b.String(), n)
-		}
+	line := strings.Join(strings.Fields(text.Cut(s, 16*n)), " ")
+	if text.Shorten(line, n) == line {
+		return line
 	}
-	return b.String()
-}
-
-// cutBetweenWords returns the first n characters of a longer text with an ellipsis, without the
-// word that they end in unless it is half of them.
-func cutBetweenWords(s string, n int) string {
-	end := 0
-	for range n {
-		_, size := utf8.DecodeRuneInString(s[end:])
-		end += size
-	}
-	cut := s[:end]
+	cut := strings.TrimSuffix(text.Shorten(line+" ", n+1), "…") // n characters
 	if i := strings.LastIndex(cut, " "); i > len(cut)/2 {
 		cut = cut[:i]
 	}

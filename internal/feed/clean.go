@@ -131,7 +131,6 @@ func (r *tagReader) beginToken(start int) {
 	}
 }
 
-// ReadByte implements io.ByteReader.
 func (r *tagReader) ReadByte() (byte, error) {
 	if r.at == r.end {
 		return 0, io.EOF

@@ -108,7 +108,6 @@ type WaitError struct {
 	Cause string
 }
 
-// Error implements error.
 func (e *WaitError) Error() string {
 	text := fmt.Sprintf("fetch %s: the server asks to wait until %s", egress.RedactURL(e.URL), formatUTC(e.Until))
 	if e.Cause != "" {
@@ -126,7 +125,6 @@ type StatusError struct {
 	Status int
 }
 
-// Error implements error.
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("fetch %s: the server answered %d %s", egress.RedactURL(e.URL), e.Status, http.StatusText(e.Status))
 }
@@ -140,7 +138,6 @@ type FailingError struct {
 	Last     string // what the last failure was
 }
 
-// Error implements error.
 func (e *FailingError) Error() string {
 	return fmt.Sprintf("fetch %s: it has failed %d times since %s, next attempt after %s; last failure: %s",
 		egress.RedactURL(e.URL), e.Times, formatUTC(e.Since), formatUTC(e.TryAgain), e.Last)
@@ -153,7 +150,6 @@ type PageError struct {
 	cause error
 }
 
-// Error implements error.
 func (e *PageError) Error() string {
 	if len(e.Links) == 0 {
 		return fmt.Sprintf("fetch %s: %v, and it names no feed", egress.RedactURL(e.URL), e.cause)

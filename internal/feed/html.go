@@ -32,8 +32,7 @@ func sanitizeHTML(fragment string) string {
 		return fragment
 	}
 	safe := sanitizerPolicy().Sanitize(fragment)
-	// The sanitizer respells what it lets through. An unchanged text keeps its hash, so the item does not count as
-	// new.
+	// The sanitizer respells what it lets through. An unchanged text keeps its hash, so the item does not count as new.
 	if isPlainMarkup(fragment) && normalizeMarkup(fragment) == normalizeMarkup(safe) {
 		return fragment
 	}

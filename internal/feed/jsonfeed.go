@@ -53,7 +53,6 @@ type jsonAttachment struct {
 // jsonText is a text, or what a number or a truth value looks like. Anything else is an empty text.
 type jsonText string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (t *jsonText) UnmarshalJSON(raw []byte) error {
 	var s string
 	switch raw[0] {
@@ -73,7 +72,6 @@ func (t *jsonText) UnmarshalJSON(raw []byte) error {
 // jsonPerson is a person, or the name of one.
 type jsonPerson struct{ name jsonText }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (p *jsonPerson) UnmarshalJSON(raw []byte) error {
 	if raw[0] != '{' {
 		return p.name.UnmarshalJSON(raw)
@@ -90,7 +88,6 @@ const maxListed = 100
 // jsonList is a list, or one value that stands for a list. Entries of another type are left out.
 type jsonList[T any] []T
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (l *jsonList[T]) UnmarshalJSON(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if raw[0] == '[' {

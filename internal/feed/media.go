@@ -60,9 +60,8 @@ func (m *media) add(e ext.Extension) {
 	}
 }
 
-// applyTo fills the fields of an item that its other elements left empty, and appends enclosures
-// that it does not have yet. The first picture with an address that may be followed becomes the
-// item's.
+// applyTo fills the fields of an item that its other elements left empty, and appends enclosures that it does not have
+// yet. The first picture with an address that may be followed becomes the item's.
 func (m media) applyTo(item *Item, in *gofeed.Item) {
 	for _, file := range m.files {
 		if !slices.ContainsFunc(item.Enclosures, func(e Enclosure) bool { return e.URL == file.URL }) {

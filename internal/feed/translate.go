@@ -16,7 +16,6 @@ const originField = "origin"
 // Atom entry the one that fits the feed.
 type translator struct{ gofeed.Translator }
 
-// Translate implements gofeed.Translator.
 func (t translator) Translate(in any) (*gofeed.Feed, error) {
 	out, err := t.Translator.Translate(in)
 	if err != nil {

@@ -176,8 +176,7 @@ func (r *loopRun) applyJobs() {
 		}
 	}
 	for name, s := range r.states {
-		// A removed job that still runs is kept until its call ends, so that a job of that name does not run beside
-		// it.
+		// A removed job that still runs is kept until its call ends, so that a job of that name does not run beside it.
 		if s.removed = !named[name]; s.removed && !s.busy {
 			delete(r.states, name)
 		}
