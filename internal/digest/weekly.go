@@ -99,13 +99,11 @@ func (e pastEntry) story() story {
 
 // chooseWeekly takes the first stories. What is left over is not carried over: it was posted before.
 func (d spec) chooseWeekly(e *edition) {
+	e.chosen = append(e.chosen, e.stories[:min(len(e.stories), d.MaxItems)]...)
 	for n, st := range e.stories {
-		if n >= d.MaxItems {
+		if st.verdict = posted; n >= d.MaxItems {
 			st.verdict, st.reason = overLimit, "others were liked more"
-			continue
 		}
-		st.verdict = posted
-		e.chosen = append(e.chosen, st)
 	}
 }
 
