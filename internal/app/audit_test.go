@@ -180,7 +180,7 @@ func TestAudit_EachWayOfChanging_SaysWhoWhatAndFields(t *testing.T) {
 		{api("DELETE", "/auth/mcp-tokens/laptop", nil), "MCP token deleted", "laptop", `tools: ["feeds.*"] → `},
 		{func() { b.importLines(`{"kind":"setting","scope":"channel/web:/x","value":{"language":"Dutch"}}`) }, "settings added", "channel/web:/x", "language:  → Dutch"},
 		{func() { b.importLines(`{"kind":"memory","scope":"channel:web:/x","text":"a note"}`) }, "records imported", "store", "memory:  → 1 added"},
-		{api("PATCH", "/conversations/"+url.PathEscape("web:/general"), object("title", "Talk")), "web room added", "general", "title:  → Talk"},
+		{api("PATCH", "/conversations/"+url.PathEscape("web:/general"), object("title", "Our talk")), "web room added", "general", "title:  → (8 characters)"},
 		{room("/forget"), "conversation deleted", "web:/general", ""},
 		{func() { b.ask("general", "hello"); b.ask("other", "hello") }, "", "", ""},
 		{api("DELETE", "/conversations/"+url.PathEscape("web:/general"), nil), "conversation deleted", "web:/general", ""},

@@ -26,7 +26,7 @@ var kinds = map[string]kind{
 	"digest unsubscription": {word: "unsubscription from digest", title: "digest"},
 	"agent":                 {word: "agent"},
 	"agent of web room":     {word: "agent of web room"},
-	"web room":              {word: "web room"},
+	"web room":              {word: "web room", private: []string{"title"}}, // the first words that were said there
 	"mcp server":            {word: "MCP server"},
 	"mcp token":             {word: "MCP token", title: "name"},
 	"job":                   {word: "job", private: []string{"text", "prompt", "foreign"}},
