@@ -295,16 +295,8 @@ func (e *edition) listSeen(d spec) {
 // listVerdicts lists the verdicts on all items, and on the feeds that failed.
 func (e *edition) listVerdicts() {
 	for _, i := range e.items {
-		e.verdicts = append(e.verdicts, Verdict{
-			Title:   i.label(),
-			Link:    i.Link,
-			Feed:    i.source,
-			Verdict: i.verdict,
-			Reason:  i.reason,
-			Judged:  i.judged,
-			Worth:   i.worth,
-			Score:   i.score,
-		})
+		e.verdicts = append(e.verdicts, Verdict{Title: i.label(), Link: i.Link, Feed: i.source, Verdict: i.verdict,
+			Reason: i.reason, Judged: i.judged, Worth: i.worth, Score: i.score})
 	}
 	for _, address := range slices.Sorted(maps.Keys(e.failures)) {
 		e.verdicts = append(e.verdicts, Verdict{Feed: e.shownURLs[address], Verdict: feedFailed + e.failures[address]})

@@ -47,14 +47,8 @@ const fromSubscription = "subscription"
 // subscriptionSpec returns a subscription as a digest that posts items as they come.
 func subscriptionSpec(sub store.Subscription) spec {
 	return spec{
-		Plan: Plan{
-			Name:     "subscription/" + shortHash(sub.To.String() + " " + sub.URL)[:16],
-			Schedule: OnNew,
-			Feeds:    []Feed{{URL: sub.URL}},
-			MaxItems: maxPerPoll,
-			Source:   fromSubscription,
-			Teasers:  true,
-		},
+		Plan: Plan{Name: "subscription/" + shortHash(sub.To.String() + " " + sub.URL)[:16], Schedule: OnNew,
+			Feeds: []Feed{{URL: sub.URL}}, MaxItems: maxPerPoll, Source: fromSubscription, Teasers: true},
 		title: sub.Title,
 		zone:  time.UTC,
 		quiet: true,
@@ -89,15 +83,8 @@ func (s *Service) Subscribe(ctx context.Context, to chat.Address, address string
 		saw = append(saw, itemID(address, it))
 	}
 	// A first run that saw all present items keeps the first poll from posting them.
-	run := store.Run{
-		Digest: subscriptionSpec(sub).Name,
-		Due:    now,
-		Began:  now,
-		Ended:  now,
-		OK:     true,
-		Manual: true,
-		Note:   "subscribed",
-	}
+	run := store.Run{Digest: subscriptionSpec(sub).Name, Due: now, Began: now, Ended: now, OK: true, Manual: true,
+		Note: "subscribed"}
 	// It is stored before the subscription: a poll in between would find no run, and post all that the feed holds.
 	if _, err := s.finishRun(ctx, run, saw, nil); err != nil {
 		return "", fmt.Errorf("subscribe %s to %s: %w", to, address, err)

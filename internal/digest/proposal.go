@@ -101,14 +101,8 @@ func (s *Service) planProposal(ctx context.Context, caller tool.Caller, p Plan, 
 	if err := s.checkPlaces(ctx, d); err != nil {
 		return proposal{}, err
 	}
-	w := proposal{
-		ID:      text.RandomID(6),
-		Plan:    p,
-		At:      s.o.Now().UTC(),
-		From:    caller.Conversation,
-		Summary: s.describePlan(d, titles),
-		Post:    post,
-	}
+	w := proposal{ID: text.RandomID(6), Plan: p, At: s.o.Now().UTC(), From: caller.Conversation,
+		Summary: s.describePlan(d, titles), Post: post}
 	// Stored before it is shown: after a crash in between, a button would name a proposal that nobody knows.
 	return w, s.saveProposal(ctx, w)
 }

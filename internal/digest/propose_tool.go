@@ -20,17 +20,8 @@ type proposer struct{ digests *Service }
 // Propose returns what is said of the plan to whoever has to confirm it. A plan that cannot be carried out is a
 // feeds.ProposalError, in words for the model.
 func (p proposer) Propose(ctx context.Context, w feeds.Proposal) (string, error) {
-	plan := Plan{
-		Name:     w.Name,
-		Channels: w.Channels,
-		Schedule: w.Schedule,
-		Timezone: w.Timezone,
-		Style:    w.Style,
-		Language: w.Language,
-		Prompt:   w.Prompt,
-		MaxItems: w.MaxItems,
-		Filters:  w.Filters,
-	}
+	plan := Plan{Name: w.Name, Channels: w.Channels, Schedule: w.Schedule, Timezone: w.Timezone, Style: w.Style,
+		Language: w.Language, Prompt: w.Prompt, MaxItems: w.MaxItems, Filters: w.Filters}
 	for _, address := range w.Feeds {
 		plan.Feeds = append(plan.Feeds, Feed{URL: address})
 	}

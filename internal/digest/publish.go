@@ -108,12 +108,9 @@ func (s *Service) Published(ctx context.Context, token string) (Publication, boo
 
 // publishedPost returns what a run posted, as far as it is kept: texts are cut to the length of cards.
 func (d spec) publishedPost(run pastRun) PublishedPost {
-	post := PublishedPost{
-		ID:    run.Turn,
-		Due:   run.Due,
+	post := PublishedPost{ID: run.Turn, Due: run.Due,
 		Title: d.title + ", " + run.Due.In(d.zone).Format("2 January 2006 15:04"),
-		Draft: chat.Draft{Text: run.Summary, Footer: run.By},
-	}
+		Draft: chat.Draft{Text: run.Summary, Footer: run.By}}
 	for _, e := range run.Entries {
 		c := e.card(cmp.Or(e.Said, shorten(e.Text, cardLength)))
 		for _, a := range e.Also {

@@ -74,13 +74,8 @@ func (s *Service) addWaiting(ctx context.Context, d spec, e *edition) error {
 			continue
 		}
 		if f, ok := feeds[one.Feed]; ok {
-			e.items = append(e.items, one.judge(&item{
-				Item:   one.feedItem(),
-				source: one.Source,
-				feed:   f,
-				id:     one.ID,
-				since:  one.Since,
-			}))
+			e.items = append(e.items, one.judge(&item{Item: one.feedItem(), source: one.Source, feed: f, id: one.ID,
+				since: one.Since}))
 		}
 	}
 	return nil
