@@ -167,7 +167,7 @@ func retryAfter(err error) time.Duration {
 func (a *api) do(ctx context.Context, r request, out any) error {
 	e := &apiError{what: r.method + " " + redact(r.path)}
 	if a.base == nil {
-		e.err = errors.New("platforms.discord.apiBaseURL is no address")
+		e.err = errors.New("platforms.discord.apiBaseURL is not an address")
 		return e
 	}
 	if r.route == "" {
@@ -372,9 +372,9 @@ func refusalReason(e *apiError) string {
 	case errUnknownChannel:
 		return "the channel does not exist, or the bot was removed from its server"
 	case errNoAccess:
-		return "the bot may not see this channel; give its role View Channel"
+		return "the bot cannot see this channel; give its role View Channel"
 	case errNoPermission:
-		return "the bot may not write here; give its role Send Messages, Send Messages in Threads and Embed Links"
+		return "the bot cannot write here; give its role Send Messages, Send Messages in Threads and Embed Links"
 	case errCannotDM:
 		return "this person does not take direct messages from the bot"
 	case errArchived:

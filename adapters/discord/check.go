@@ -43,7 +43,7 @@ func Permissions() []Permission {
 		{
 			"Read Message History",
 			discordgo.PermissionReadMessageHistory,
-			"answers are no replies, and what was said while the bot was away stays unread",
+			"answers are not replies, and messages from while the bot was away stay unread",
 		},
 		{"Add Reactions", discordgo.PermissionAddReactions, "the bot cannot react to messages"},
 	}
@@ -168,7 +168,7 @@ func unknownFinding(where string, err error) Finding {
 		Where:   where,
 		Problem: "Discord could not be asked: " + err.Error(),
 		Loses:   "everything on Discord, if it stays so",
-		Remedy:  "check again in a minute; https://discordstatus.com says whether Discord works",
+		Remedy:  "check again in a minute; see https://discordstatus.com",
 	}
 	setup, isSetup := errors.AsType[*chat.SetupError](err)
 	host, isHost := errors.AsType[*net.DNSError](err)

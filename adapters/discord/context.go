@@ -31,7 +31,7 @@ var (
 )
 
 // hiddenReason says why Discord keeps the words of others from the bot (its reference of 2026-08).
-const hiddenReason = "Discord shows me only messages that mention me or reply to me; whoever runs me can switch " +
+const hiddenReason = "Discord shows me only messages that mention me or reply to me; my operator can switch " +
 	"on the Message Content Intent for the app in Discord's developer portal"
 
 // contextReader reads what one message is about.
@@ -79,7 +79,7 @@ func (d *Discord) Context(ctx context.Context, m chat.Message, q chat.ContextQue
 		parts.Go(func() { c.Root = r.readRoot(ctx, q) })
 	} else {
 		recentNotes = []string{
-			"Earlier messages were not read, because whoever asks may not read them in this channel.",
+			"Earlier messages were not read, because the asker cannot read them in this channel.",
 		}
 	}
 	parts.Wait()
@@ -253,7 +253,7 @@ func (r contextReader) readLinked(ctx context.Context) (linked []chat.Said, note
 		}
 		if guild != r.m.Conversation.Workspace || !r.isReadableByAll(ctx, channel) {
 			notes = append(notes, "The linked message "+link+" was not read, because it is in another channel, "+
-				"which whoever asks may not be allowed to read.")
+				"which the asker may not be allowed to read.")
 			continue
 		}
 		w, err := r.fetchTarget(ctx, channel, message)

@@ -248,7 +248,7 @@ func TestContext_AskerMayNotReadHistory_NothingIsTold(t *testing.T) {
 	s.Say(s.general.ID, s.ann, s.Mention()+" what was said? "+s.linkTo(secret))
 	c := s.d.Context(within(t), s.addressed(t), chat.ContextQuery{Messages: 20})
 	if len(c.Recent)+len(c.Linked) > 0 || len(c.Notes) != 1 ||
-		!strings.Contains(c.Notes[0], "whoever asks may not read them") {
+		!strings.Contains(c.Notes[0], "the asker cannot read them") {
 		t.Errorf("recent %q, linked %q, notes %q", spoken(c.Recent), spoken(c.Linked), c.Notes)
 	}
 }

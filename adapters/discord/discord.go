@@ -192,7 +192,7 @@ func (d *Discord) Limits() chat.Limits {
 func (d *Discord) Run(ctx context.Context, accept func(context.Context, chat.Message) error) error {
 	if d.baseErr != nil {
 		return &chat.SetupError{
-			Reason: "platforms.discord.apiBaseURL is no address",
+			Reason: "platforms.discord.apiBaseURL is not an address",
 			Remedy: "leave it at https://discord.com",
 			Err:    d.baseErr,
 		}

@@ -76,7 +76,7 @@ func (p *postJob) callOnPost(ctx context.Context, r request, id string) error {
 			what:    r.method + " a post",
 			status:  http.StatusNotFound,
 			code:    errUnknownMessage,
-			message: "this id is none of Discord's",
+			message: "this is not an id of Discord",
 		}
 	}
 	if p.hook != nil {

@@ -178,7 +178,7 @@ func (d *Discord) renewURL(ctx context.Context, at fileHandle) (string, error) {
 func (d *Discord) download(ctx context.Context, address string, limit int64) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil || !d.isFileHost(u) {
-		return nil, errors.New("its address is none of Discord's")
+		return nil, errors.New("its address is not Discord's")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {

@@ -91,11 +91,11 @@ func TestFilesThatAreNotFetched(t *testing.T) {
 	}{
 		"too large as it says":       {chat.File{Size: 101, Handle: []byte(own)}, "101 bytes, 100 are allowed"},
 		"too large without a word":   {chat.File{Handle: []byte(own)}, "larger than the 100 bytes"},
-		"another host":               {chat.File{Handle: []byte(elsewhere("http://127.0.0.1:1/attachments/a"))}, "none of Discord's"},
-		"not encrypted":              {chat.File{Handle: []byte(elsewhere("http://cdn.discordapp.com/attachments/a"))}, "none of Discord's"},
-		"a host that looks like it":  {chat.File{Handle: []byte(elsewhere("https://cdn.discordapp.com.example.org/a"))}, "none of Discord's"},
-		"somebody before the host":   {chat.File{Handle: []byte(elsewhere("https://cdn.discordapp.com@127.0.0.1/a"))}, "none of Discord's"},
-		"no address at all":          {chat.File{Handle: []byte(`{}`)}, "none of Discord's"},
+		"another host":               {chat.File{Handle: []byte(elsewhere("http://127.0.0.1:1/attachments/a"))}, "not Discord's"},
+		"not encrypted":              {chat.File{Handle: []byte(elsewhere("http://cdn.discordapp.com/attachments/a"))}, "not Discord's"},
+		"a host that looks like it":  {chat.File{Handle: []byte(elsewhere("https://cdn.discordapp.com.example.org/a"))}, "not Discord's"},
+		"somebody before the host":   {chat.File{Handle: []byte(elsewhere("https://cdn.discordapp.com@127.0.0.1/a"))}, "not Discord's"},
+		"no address at all":          {chat.File{Handle: []byte(`{}`)}, "not Discord's"},
 		"the handle of another kind": {chat.File{Handle: []byte(`"x"`)}, "no address of Discord's"},
 	} {
 		if _, err := s.d.Fetch(within(t), c.file, 100); err == nil || !strings.Contains(err.Error(), c.why) {
@@ -225,7 +225,7 @@ func TestWithoutThePermissionToAttach(t *testing.T) {
 		Replaces: ref,
 	})
 	posts := s.Posts(s.general.ID)
-	if len(posts) != 1 || posts[0].Content != "edited\n-# I may not attach files here: b.txt" {
+	if len(posts) != 1 || posts[0].Content != "edited\n-# I am not allowed to attach files here: b.txt" {
 		t.Fatalf("posts %+v", posts)
 	}
 	long := s.post(t, s.address(), chat.Draft{Key: "k3", Text: strings.Repeat("words of a very long answer. ", 800)})

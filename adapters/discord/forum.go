@@ -53,7 +53,7 @@ func (f forumChannel) tagIDs(names []string) ([]string, error) {
 	if !isForum(f.Type) {
 		if len(names) > 0 {
 			return nil, &chat.SetupError{
-				Reason: "the channel " + f.Name + " is no forum and has no tags",
+				Reason: "the channel " + f.Name + " is not a forum and has no tags",
 				Remedy: "remove the tags",
 			}
 		}

@@ -84,7 +84,7 @@ func TestForum_TagsThatDoNotFit_AreRefused(t *testing.T) {
 		{at, []string{"sport"}, `the forum digests has no tag "sport" (name some of its tags: News, Go)`},
 		{at, nil, "each post in the forum digests needs a tag"},
 		{at, []string{"news"}, ""},
-		{general, []string{"news"}, "is no forum"},
+		{general, []string{"news"}, "is not a forum"},
 		{general, nil, ""},
 	} {
 		err := s.d.CheckPost(t.Context(), c.to, c.tags)

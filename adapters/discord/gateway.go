@@ -174,7 +174,7 @@ func (d *Discord) gatewayAddress(ctx context.Context) (string, error) {
 func (d *Discord) dialable(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "wss" && u.Scheme != "ws" {
-		return "", errors.New("the gateway's address is none")
+		return "", errors.New("the gateway's address is not valid")
 	}
 	if d.base.Scheme == "https" && u.Scheme != "wss" {
 		return "", errors.New("the gateway's address is not encrypted")

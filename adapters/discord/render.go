@@ -94,7 +94,7 @@ func renderAs(d chat.Draft, m renderMode) []piece {
 		names = append(names, f.Name)
 	}
 	if len(names) > 0 {
-		d.Footer = joinLines(d.Footer, "I may not attach files here: "+strings.Join(names, ", "))
+		d.Footer = joinLines(d.Footer, "I am not allowed to attach files here: "+strings.Join(names, ", "))
 	}
 	return assemblePieces(d, withSmallLine(text, smallLine(d)), nil)
 }

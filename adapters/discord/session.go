@@ -141,7 +141,7 @@ func (d *shard) watch(ctx context.Context, s *session, c *connection, begun func
 		case !lived && !now.Before(greetBy):
 			// Else verdict would have the session resumed that Discord has not answered for.
 			s.refused = maxRefused
-			cause = "neither READY nor RESUMED came"
+			cause = "Discord sent neither READY nor RESUMED"
 		case st.silence() > st.maxSilence():
 			cause = "no answer to heartbeats"
 		case d.isFull(d.maxWaiting): // looked at with each answer to a heartbeat

@@ -110,7 +110,7 @@ func (d *Discord) askPlan(ctx context.Context) (gatewayPlan, bool, error) {
 				err,
 			)
 			d.mu.Lock()
-			d.detail = "Discord does not say how to connect"
+			d.detail = "Discord named no gateway"
 			d.mu.Unlock()
 			if !kit.Sleep(ctx, pause) {
 				return p, false, nil

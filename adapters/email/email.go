@@ -150,7 +150,7 @@ func (e *Email) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.R
 }
 
 // errUnknown is the error of a mail that may have arrived.
-var errUnknown = errors.New("whether the mail arrived is not known, so it is not sent again")
+var errUnknown = errors.New("it is unknown whether the mail arrived, so it is not sent again")
 
 // send sends a mail, and reports whether the server took it. The error is a *chat.PostError.
 func (e *Email) send(ctx context.Context, m *gomail.Msg) (bool, error) {

@@ -202,7 +202,7 @@ func unreadableNote(err error) string {
 		return ""
 	case word == "missing_scope":
 		return "The messages before this one are not shown to me, because the Slack app lacks a scope; " +
-			"`ravenbot doctor` names it to whoever runs me."
+			"`ravenbot doctor` names it to my operator."
 	case word == "not_in_channel", word == "channel_not_found":
 		return "The messages before this one are not shown to me, because I am not a member of this channel; " +
 			"inviting me to it helps."
@@ -227,7 +227,7 @@ func (s *Slack) readLinked(ctx context.Context, m chat.Message) readMessages {
 			return r
 		case channel != m.Conversation.Channel:
 			r.notes = append(r.notes, "The linked message "+link+" was not read, because it is in another channel, "+
-				"which whoever asks may not be allowed to read.")
+				"which the asker may not be allowed to read.")
 			continue
 		}
 		one, err := s.readMessage(ctx, channel, threadOfLink(found[4]), ts)

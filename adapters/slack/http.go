@@ -165,7 +165,7 @@ func (s *Slack) serveEvent(w http.ResponseWriter, r *http.Request, body []byte) 
 func (s *Slack) serveCommand(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "the body is no form")
+		writeError(w, http.StatusBadRequest, "the body is not a form")
 		return false
 	}
 	// In the form that a socket brings, because the process that the channel belongs to parses it.
@@ -190,7 +190,7 @@ func (s *Slack) serveCommand(w http.ResponseWriter, r *http.Request, body []byte
 func (s *Slack) serveInteraction(w http.ResponseWriter, r *http.Request, body []byte) (taken bool) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "the body is no form")
+		writeError(w, http.StatusBadRequest, "the body is not a form")
 		return false
 	}
 	return s.takeAndAnswer(w, r, request{Kind: interactiveKind, Payload: []byte(form.Get("payload"))})

@@ -33,7 +33,7 @@ func scopeNeeds() []scopeNeed {
 		{assistantScope, []string{"assistant.threads.setSuggestedPrompts", "assistant.threads.setTitle"}, nil,
 			"the agent view: no suggested questions, titles and status, and direct messages begin no threads"},
 		{"channels:history", []string{"conversations.history", "conversations.replies"}, []string{"message.channels"},
-			"replies in threads of public channels are not heard, what was said while the bot was away is not read, and a " +
+			"replies in threads of public channels are not heard, messages from while the bot was away are not read, and a " +
 				"post may come twice after a crash"},
 		{
 			channelsScope,
@@ -65,7 +65,7 @@ func scopeNeeds() []scopeNeed {
 			"the bot cannot post files; long answers become many messages",
 		},
 		{"groups:history", []string{"conversations.history", "conversations.replies"}, []string{"message.groups"},
-			"in private channels the bot hears mentions alone and cannot look back"},
+			"in private channels the bot hears only mentions and cannot look back"},
 		{
 			groupsScope,
 			[]string{"conversations.info", "conversations.members"},
@@ -89,7 +89,7 @@ func scopeNeeds() []scopeNeed {
 			"reactions:read",
 			nil,
 			[]string{"reaction_added", "reaction_removed"},
-			"reactions to posts do not count as what people think of them; the buttons below posts do",
+			"reactions to posts do not count as feedback; the buttons below posts do",
 		},
 		{
 			"reactions:write",

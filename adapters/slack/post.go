@@ -513,12 +513,12 @@ var remedies = map[string]string{
 	"thread_not_found":        "the thread is gone",
 	"user_not_in_channel":     "the user has left",
 	"metadata_too_large":      "its metadata is too large",
-	"no_permission":           "the app may not post there; reinstall it with the scopes of its manifest",
+	"no_permission":           "the app is not allowed to post there; reinstall it with the scopes of its manifest",
 	"access_denied":           "a rule of the workspace forbids it",
 	"messages_tab_disabled":   "switch the Messages Tab on under App Home of the app",
 
 	"restricted_action_read_only_channel":      "nobody may post in the channel",
-	"restricted_action_thread_only_channel":    "the channel takes posts in threads alone",
+	"restricted_action_thread_only_channel":    "the channel takes posts in threads only",
 	"restricted_action_non_threadable_channel": "the channel takes no replies in threads",
 	"restricted_action_thread_locked":          "the thread was locked",
 }

@@ -42,7 +42,7 @@ func TestPost_FinalRefusal_SaysWhatHelps(t *testing.T) {
 		"messages_tab_disabled":                    "App Home",
 		"no_permission":                            "reinstall",
 		"restricted_action_read_only_channel":      "nobody may post",
-		"restricted_action_thread_only_channel":    "in threads alone",
+		"restricted_action_thread_only_channel":    "in threads only",
 		"restricted_action_non_threadable_channel": "no replies",
 		"restricted_action_thread_locked":          "locked",
 	} {

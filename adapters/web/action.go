@@ -57,7 +57,7 @@ func (w *Web) newPress(room, post, value string) (chat.Message, error) {
 	}
 	if _, err := strconv.ParseUint(post, 10, 64); value == "" || len(value) > maxButtonValue ||
 		post != "" && err != nil {
-		return chat.Message{}, &InputError{"this is no button of the page"}
+		return chat.Message{}, &InputError{"this is not a button of the page"}
 	}
 	return w.completeAction(
 		room,
@@ -233,7 +233,7 @@ func (w *Web) parseForm(r *http.Request) (chat.Message, error) {
 	}
 	id, once := r.PostForm.Get("form"), r.PostForm.Get("once")
 	if id == "" || len(id) > maxButtonValue || !tokenPattern().MatchString(once) {
-		return chat.Message{}, &InputError{"this is no form of the page"}
+		return chat.Message{}, &InputError{"this is not a form of the page"}
 	}
 	values := map[string]string{}
 	for key, list := range r.PostForm {

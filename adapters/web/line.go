@@ -46,7 +46,7 @@ const maxQuotedChars = 120
 func deleteForm(e store.Entry) *chat.Form {
 	quoted := text.EscapeMarkdown(text.Shorten(text.OneLine(e.Text), maxQuotedChars))
 	if quoted == "" {
-		quoted = "a message of files alone"
+		quoted = "a message with files only"
 	}
 	return &chat.Form{
 		Title: "Delete this message?",
@@ -61,7 +61,7 @@ func (w *Web) showLineForm(rw http.ResponseWriter, r *http.Request, what string,
 	room, seq := r.PathValue("room"), r.PathValue("line")
 	e, err := w.ownLine(r.Context(), room, parseLine(seq), chat.Operator())
 	if err == nil && e.Deleted {
-		err = &InputError{"the message was deleted meanwhile"}
+		err = &InputError{"the message has been deleted"}
 	}
 	if err != nil {
 		w.writeError(rw, r, err)

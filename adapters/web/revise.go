@@ -24,7 +24,7 @@ func (w *Web) Edit(ctx context.Context, room string, line uint64, user chat.User
 		case err != nil:
 			return e, err
 		case e.Deleted:
-			return e, &InputError{"the message was deleted meanwhile"}
+			return e, &InputError{"the message has been deleted"}
 		}
 		switch {
 		case w.isCommand(e.Text):

@@ -298,7 +298,7 @@ func (w *Web) awaitAccept(ctx context.Context) (func(context.Context, chat.Messa
 func (w *Web) Post(ctx context.Context, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	err := CheckRoom(to.Channel)
 	if to.Platform != w.Name() || to.Workspace != "" || to.Thread != "" {
-		err = fmt.Errorf("%s is no web room", to)
+		err = fmt.Errorf("%s is not a web room", to)
 	}
 	if err != nil {
 		return chat.Ref{}, &chat.PostError{Permanent: true, Err: fmt.Errorf("post to the chat page: %w", err)}

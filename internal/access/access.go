@@ -38,7 +38,7 @@ func (g *Gate) Admit(ctx context.Context, m chat.Message, active bool) (ok bool,
 	// The platform shows whoever gives a command or presses a button that it is being
 	// worked on, so they have to be told that it is not.
 	if m.Command != "" && m.Change == "" {
-		reason = "You may not use me here: whoever runs this bot decides who may."
+		reason = "You may not use me here: its operator decides who may."
 	}
 	return false, reason
 }

@@ -319,7 +319,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
 	default:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="ravenbot"`)
 		writeHints(w, http.StatusUnauthorized, "unauthorized", "this needs the admin token",
-			"send Authorization: Bearer TOKEN; the token is http.adminToken, or in the file beside the store", "")
+			"send Authorization: Bearer TOKEN; the token is http.adminToken, or in the file next to the store", "")
 	}
 	return false
 }

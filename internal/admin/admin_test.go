@@ -595,7 +595,7 @@ func TestTheAPI(t *testing.T) {
 			`"author":{"id":"U1","name":"Anna"},"bot":false,"at":"0001-01-01T00:00:00Z","text":"hello"}],"next":""`},
 		{"GET /api/v1/conversations/slack%3AT1%2Fimported?limit=2", "", 200, `"text":"newest"}],"next":"older"`},
 		{"GET /api/v1/conversations/slack%3AT1%2Fimported?limit=5&cursor=older", "", 200, `"text":"the older 5"}],"next":"","turns":[]`},
-		{"GET /api/v1/conversations/slack%3AT1%2Fimported?cursor=damaged", "", 400, `what the page before gave as next`},
+		{"GET /api/v1/conversations/slack%3AT1%2Fimported?cursor=damaged", "", 400, `the next of the page before`},
 		{"GET /api/v1/conversations/slack%3AT1%2Fimported?limit=none", "", 400, `limit has to be a whole number`},
 		{"GET /api/v1/conversations/web%3A%2Fnews", "", 200, `{"id":"room/2","at":"0001-01-01T00:00:00Z","user":"Anna","deleted":true,"text":""}`},
 		{"GET /api/v1/conversations/web%3A%2Fother", "", 404, `no conversation is stored for web:/other`},

@@ -185,7 +185,7 @@ func (s *Server) hintFor(err error, other string) string {
 		return "the store cannot be used: " + system.What + "; " + system.Remedy
 	}
 	if problem := s.o.Store.Problem(); problem != "" {
-		return problem + "; the bot's log says what helps"
+		return problem + "; the bot's log has the remedy"
 	}
 	return other
 }

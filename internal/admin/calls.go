@@ -307,7 +307,7 @@ func (s *Server) getApproval(w http.ResponseWriter, r *http.Request) {
 // writeNoApproval answers a request for an approval that is not there.
 func writeNoApproval(w http.ResponseWriter) {
 	writeHints(w, http.StatusNotFound, "not_found", approval.ErrUnknown.Error(),
-		"GET /api/v1/approvals lists those that are open", "")
+		"GET /api/v1/approvals lists the open ones", "")
 }
 
 // Grants are the standing approvals.

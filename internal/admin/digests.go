@@ -192,8 +192,8 @@ func (s *Server) explainDigest(w http.ResponseWriter, r *http.Request) {
 	last, known, err := s.o.Digests.LastVerdicts(r.Context(), r.PathValue("name"))
 	if err == nil && !known {
 		writeHints(w, http.StatusNotFound, "not_found", "no run of this digest is known yet",
-			"POST /api/v1/digests/{name}/preview says what one would do now",
-			"ravenbot digest preview NAME says what one would do now")
+			"POST /api/v1/digests/{name}/preview shows what a run would post now",
+			"ravenbot digest preview NAME shows what a run would post now")
 		return
 	}
 	s.writeDigest(w, r, http.StatusOK, last, err)
@@ -354,7 +354,7 @@ func (s *Server) explainPage(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.showResult(w, r, err, "")
 	case !known:
-		s.page(w, http.StatusOK, "done", "No run of it is known yet. A preview says what one would do now.")
+		s.page(w, http.StatusOK, "done", "It has not run yet. A preview shows what a run would post now.")
 	default:
 		s.page(w, http.StatusOK, "explained", last)
 	}

@@ -20,7 +20,7 @@ func TestDigestsAreChangedOnTheirPage(t *testing.T) {
 	}{
 		{"/digests/morning/pause", 200, "Done.", true}, {"/digests/morning/remove", 422, "belongs to config.json", false}, {"/digests/made/remove", 200, "Done.", true},
 		{"/digests/none/resume", 422, "no such digest", false}, {"/digests/morning/dance", 404, "", false},
-		{"/digests/morning/explain", 200, "too old", false}, {"/digests/made/explain", 200, "No run of it", false},
+		{"/digests/morning/explain", 200, "too old", false}, {"/digests/made/explain", 200, "It has not run yet", false},
 	} {
 		r := post(c.path)
 		if r.status != c.status || !strings.Contains(r.body, c.want) || (r.header.Get("HX-Refresh") == "true") != c.refresh {

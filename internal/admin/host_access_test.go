@@ -241,7 +241,7 @@ func TestHostAccess_Requests(t *testing.T) {
 		status int
 		want   string // in the page, or in where the browser is sent
 	}{
-		"another address":    {w.query("redirect_uri", "https://evil.example/"), 400, "not one that the program registered"},
+		"another address":    {w.query("redirect_uri", "https://evil.example/"), 400, "The program has not registered"},
 		"unknown client":     {w.query("client_id", "x"), 400, "not registered"},
 		"no PKCE":            {w.query("code_challenge", ""), 303, "https://host.example/callback?error=invalid_request"},
 		"plain PKCE":         {w.query("code_challenge_method", "plain"), 303, "https://host.example/callback?error=invalid_request"},
@@ -249,7 +249,7 @@ func TestHostAccess_Requests(t *testing.T) {
 		"its own audience":   {w.query("resource", w.base+"/mcp"), 200, "host.example"},
 		"another audience":   {w.query("resource", "https://other.example/mcp"), 303, "error=invalid_target"},
 		"another local port": {w.query("redirect_uri", "http://127.0.0.1:4711/done"), 200, "127.0.0.1:4711"},
-		"another local path": {w.query("redirect_uri", "http://127.0.0.1:4711/else"), 400, "not one that the program registered"},
+		"another local path": {w.query("redirect_uri", "http://127.0.0.1:4711/else"), 400, "The program has not registered"},
 	} {
 		r := do(t, w.client, "GET", w.base+"/mcp/authorize?"+c.query, nil)
 		if r.status != c.status || !strings.Contains(r.body+r.header.Get("Location"), c.want) {

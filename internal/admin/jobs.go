@@ -39,7 +39,7 @@ func (s *Server) addJob(w http.ResponseWriter, r *http.Request) {
 	// A misspelt field would change when or where the job posts.
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		writeHints(w, http.StatusBadRequest, "bad_json", "the body is no job: "+err.Error(), jobHint, "")
+		writeHints(w, http.StatusBadRequest, "bad_json", "the body is not a job: "+err.Error(), jobHint, "")
 		return
 	}
 	info, err := s.o.Jobs.AddRequest(r.Context(), in)

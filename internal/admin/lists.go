@@ -44,7 +44,7 @@ func parsePage(w http.ResponseWriter, r *http.Request) (limit int, cursor string
 
 // writeBadCursor answers a request whose cursor is none of ours.
 func writeBadCursor(w http.ResponseWriter) {
-	writeError(w, http.StatusBadRequest, "bad_request", "cursor has to be what the page before gave as next",
+	writeError(w, http.StatusBadRequest, "bad_request", "cursor must be the next of the page before",
 		"leave it out for the first page")
 }
 

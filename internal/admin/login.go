@@ -59,7 +59,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost:
 		isRight = s.sessions.isToken(strings.TrimSpace(r.PostFormValue("token")))
-		wrong = "That is not the admin token. You find it as http.adminToken in config.json, or in the file beside the store."
+		wrong = "That is not the admin token. You find it as http.adminToken in config.json, or in the file next to the store."
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		writeError(w, http.StatusMethodNotAllowed, "method_not_allowed", "login takes GET and POST", "")

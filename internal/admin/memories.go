@@ -75,7 +75,7 @@ func (s *Server) addMemory(w http.ResponseWriter, r *http.Request) {
 func (s *Server) deleteMemory(w http.ResponseWriter, r *http.Request) {
 	n, err := strconv.ParseUint(r.PathValue("n"), 10, 64)
 	if err != nil {
-		writeHints(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("%.40q is no number of a note", r.PathValue("n")),
+		writeHints(w, http.StatusBadRequest, "bad_request", fmt.Sprintf("%.40q is not the number of a note", r.PathValue("n")),
 			"GET /api/v1/memories?scope= lists them", "ravenbot memory list --scope SCOPE lists them")
 		return
 	}

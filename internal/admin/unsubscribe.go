@@ -68,7 +68,7 @@ func (s *Server) serveUnsubscribe(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-var errNoAction = errors.New("the request does not say what to do")
+var errNoAction = errors.New("the request names no action")
 
 // changeMailing does what a posted form asks for, and reports whether the mailbox gets no more mails after that.
 func (s *Server) changeMailing(r *http.Request, m digest.Mailing) (stopped bool, err error) {

@@ -108,7 +108,7 @@ func (r *run) checkAnswer(id string, m llm.Message, finish llm.Finish) error {
 		return &llm.Error{
 			Kind:     llm.OutputLimit,
 			Provider: id,
-			Reason: "it used up the tokens of its answer before it wrote a word; whoever runs the bot can raise models." +
+			Reason: "it used up its tokens before the first word; the bot's operator can raise models." +
 				r.profile.Models[r.modelIndex] + ".maxOutputTokens",
 		}
 	case isEmpty && finish == llm.FinishOversize:

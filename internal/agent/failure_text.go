@@ -20,7 +20,7 @@ func errorText(err error, ref string) string {
 	tail := " (reference " + ref + ")."
 	var fault *llm.Error
 	if errors.Is(err, errNoModel) {
-		return "No language model is switched on for this agent; whoever runs the bot can set a key" + tail
+		return "No language model is switched on for this agent; the bot's operator can set a key" + tail
 	}
 	if !errors.As(err, &fault) {
 		return "Something went wrong inside the bot; please try again" + tail
@@ -32,14 +32,14 @@ func errorText(err error, ref string) string {
 		return "The language model refuses to answer this: " + cmp.Or(fault.Reason, "it gives no reason") +
 			". Please put it differently" + tail
 	case llm.BadRequest:
-		return "The language model did not accept the request; whoever runs the bot finds the reason in its log" + tail
+		return "The language model did not accept the request; the bot's log has the reason" + tail
 	case llm.ContextTooLong:
 		return "This is too long for the language model, even without the older part of the conversation. " +
 			"Send less at once, or start a new conversation" + tail
 	case llm.OutputLimit:
 		return "The language model gave no answer: " + fault.Reason + ". Ask for less at once" + tail
 	case llm.Denied:
-		return "The language model did not accept the bot's key; whoever runs the bot can fix that" + tail
+		return "The language model did not accept the bot's key; the bot's operator can fix that" + tail
 	case llm.Exhausted:
 		return "The bot's quota with the language model is used up for now" + tail
 	case llm.Capped:
@@ -48,7 +48,7 @@ func errorText(err error, ref string) string {
 		return "The language model did not answer in time; please try again " + formatWait(fault.RetryAfter) + tail
 	}
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-		return "The bot has too many files and connections open; whoever runs it can raise the limit " +
+		return "The bot has too many files and connections open; the bot's operator can raise the limit " +
 			"(ulimit -n, LimitNOFILE)" + tail
 	}
 	why := "The service of the language model failed"

@@ -65,8 +65,8 @@ func (Conversation) Commands() []chat.CommandSpec {
 // Buttons returns the buttons below an answer.
 func (Conversation) Buttons() []feature.Button {
 	return []feature.Button{
-		{Word: chat.PressStop, Who: "whoever asked, or an administrator", Does: "stops the answer that is being written"},
-		{Word: wordRetry, Who: "whoever asked, or an administrator", Does: "answers the same question again"},
+		{Word: chat.PressStop, Who: "the asker or an administrator", Does: "stops the answer that is being written"},
+		{Word: wordRetry, Who: "the asker or an administrator", Does: "answers the same question again"},
 		{Word: wordGood, Who: "everybody in the conversation", Does: "notes that the answer was helpful"},
 		{Word: wordBad, Who: "everybody in the conversation", Does: "notes that the answer was not helpful"},
 		{Word: wordTools, Who: "everybody in the conversation", Does: "shows the tool calls behind an answer"},
@@ -152,8 +152,8 @@ func (Control) Commands() []chat.CommandSpec {
 	return []chat.CommandSpec{
 		{
 			Name:    "forget",
-			Summary: "Forget what was said here",
-			Help:    "I forget this conversation, not what I was told to remember",
+			Summary: "Forget this conversation",
+			Help:    "I forget this conversation, but not the notes",
 		},
 		{
 			Name:    chat.CommandStop,
@@ -186,8 +186,8 @@ func (c Control) forget(ctx context.Context, m chat.Message) (*chat.Draft, error
 	if err != nil {
 		return nil, fmt.Errorf("forget conversation %s: %w", m.Conversation, err)
 	}
-	return answerPrivately("Forgotten: I no longer know what was said here before. " +
-		"What I was told to remember stays: `/raven memory` shows and removes it."), nil
+	return answerPrivately("Forgotten: I no longer know the earlier messages here. " +
+		"The notes stay: `/raven memory` shows and removes them."), nil
 }
 
 // Describe returns a line on which agent and model answer a message, for the help.
@@ -209,7 +209,7 @@ func (Tools) Commands() []chat.CommandSpec {
 		Name:    "tools",
 		Summary: "Which tools the bot may use here",
 		Help:    "what I can use here",
-		Options: []chat.CommandOption{{Name: "text", Summary: "The name of a server, for its tools alone"}},
+		Options: []chat.CommandOption{{Name: "text", Summary: "The name of a server, to see only its tools"}},
 	}}
 }
 

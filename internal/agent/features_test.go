@@ -118,7 +118,7 @@ func TestRetry_IsForWhoeverAsked(t *testing.T) {
 		user    string // of the turn
 		refused bool
 	}{
-		"whoever asked":    {chat.User{ID: "U1"}, "web/U1", false},
+		"the asker":    {chat.User{ID: "U1"}, "web/U1", false},
 		"somebody else":    {chat.User{ID: "U2"}, "web/U1", true},
 		"an administrator": {chat.User{ID: "U2", Admin: true}, "web/U1", false},
 		"several asked":    {chat.User{ID: "U2"}, "", false},

@@ -112,7 +112,7 @@ func (e *Engine) refuseRetry(ctx context.Context, m chat.Message, turn string) (
 	case err != nil:
 		return nil, err
 	}
-	return &chat.Draft{Ephemeral: true, Text: "Only whoever asked, or an administrator, can try this again."}, nil
+	return &chat.Draft{Ephemeral: true, Text: "Only the asker or an administrator can try this again."}, nil
 }
 
 // hasWords reports whether a stored message has the words of the i-th message that is asked.

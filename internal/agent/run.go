@@ -239,7 +239,7 @@ func (r *run) waitForTools(ctx context.Context, calls []llm.Call) {
 }
 
 // errRevised ends a run whose question has changed.
-var errRevised = errors.New("what was asked has changed")
+var errRevised = errors.New("the question has changed")
 
 // withRevision returns a context for requests to the model, which ends when the question
 // changes. Tools do not use it: the effect of an interrupted call would be unknown.
@@ -391,7 +391,7 @@ func (r *run) describeDone() string {
 }
 
 // askForResult tells the reader not to ask again for what was done.
-const askForResult = "What was done stays done: ask me about the result instead of asking for it again."
+const askForResult = "Its effects stay: ask me about the result instead of asking for it again."
 
 // doneTools returns the names of the tools whose calls have succeeded, separated by commas.
 func (r *run) doneTools() string {

@@ -43,7 +43,7 @@ func TestAnApprovalOutlivesAKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"kit_effect", `"question": "q"`, "Only whoever asked"} {
+	for _, want := range []string{"kit_effect", `"question": "q"`, "Only the asker"} {
 		if !strings.Contains(asked.Shown(), want) {
 			t.Errorf("the question lacks %q: %s", want, asked.Shown())
 		}

@@ -51,7 +51,7 @@ func TestDigest_ByMail(t *testing.T) {
 	bad := map[string]any{"name": "bad", "schedule": "0 8 * * *", "feeds": []string{"bundled:feeds-primer"},
 		"post": []string{"web:/general"}, "email": []string{"a@b\nBcc: c@d"}}
 	if status := b.call(http.MethodPost, "/api/v1/digests", bad, &fault); status != http.StatusBadRequest ||
-		!strings.Contains(fault.Error.Message, "no address of a mailbox") {
+		!strings.Contains(fault.Error.Message, "not the address of a mailbox") {
 		t.Errorf("a bad mailbox is answered %d: %s", status, fault.Error.Message)
 	}
 }

@@ -350,7 +350,7 @@ func TestDigestsAreKeptOverTheAPI(t *testing.T) {
 		v    any
 		want string
 	}{
-		{"schedule", "now and then", "schedule"}, {"agent", "nobody", "no agent"}, {"colour", "red", "unknown key"}, {"post", []string{"irc:x/y"}, "post"}, {"feeds", []string{"ftp://x"}, "no address of a feed"},
+		{"schedule", "now and then", "schedule"}, {"agent", "nobody", "no agent"}, {"colour", "red", "unknown key"}, {"post", []string{"irc:x/y"}, "post"}, {"feeds", []string{"ftp://x"}, "not the address of a feed"},
 		{"name", "a b", "will not do"},
 	} {
 		bad := maps.Clone(entry)

@@ -406,7 +406,7 @@ func TestOrigin_Simulate(t *testing.T) {
 		"":              `"verdict":"allow"`,
 		"&others=U1":    `"verdict":"allow"`,
 		"&others=U1,U2": `decides \"allow\", but words of U2 were read before, who may not run it unasked`,
-		"&tainted=true": `decides \"allow\", but words of somebody were read before`,
+		"&tainted=true": `decides \"allow\", but the conversation contains words of somebody`,
 	} {
 		var said string
 		l.bot.call(http.MethodGet, "/api/v1/tools/kit_effect/why?user=U1&channel=slack:T1/C1"+query, nil, &said)

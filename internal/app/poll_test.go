@@ -53,7 +53,7 @@ func TestPoll_OnDiscordAndSlack_SurvivesARestart(t *testing.T) {
 	pressDiscord(bob, "Soup", "Your vote: **Soup**")
 	w.slack.Click(w.channel.ID, onSlack.TS, arne, buttonID(t, onSlack.Blocks, "Soup", "action_id"))
 	shown("2 votes")
-	pressDiscord(bob, "Close", "Only whoever started the poll")
+	pressDiscord(bob, "Close", "Only the person who started the poll")
 	pressDiscord(w.anna, "Close", "The poll is closed.")
 	w.slack.Click(w.channel.ID, onSlack.TS, w.berit, buttonID(t, onSlack.Blocks, "Close", "action_id"))
 	shown("closed by")

@@ -26,7 +26,7 @@ func TestTryAgain_IsForWhoeverAskedAndAdministrators(t *testing.T) {
 			t.Errorf("everybody sees %q", p.Content)
 		}
 	}
-	press(bob, "Only whoever asked, or an administrator, can try this again.")
+	press(bob, "Only the asker or an administrator can try this again.")
 	press(boss, "")
 	must(w.discord.WaitPost(deadline(t), w.news.ID, inDiscord("you said: what is tea?")))
 }

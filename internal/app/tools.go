@@ -156,7 +156,7 @@ func (a *App) readHistory(ctx context.Context, at chat.Address, before string, l
 	h, ok := a.platforms.Get(at.Platform).(chat.Historian)
 	if !ok {
 		return nil, &chat.SetupError{
-			Reason: at.Platform + " cannot read back what was said",
+			Reason: at.Platform + " cannot read earlier messages",
 			Remedy: "ask on another platform",
 		}
 	}

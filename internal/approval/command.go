@@ -39,7 +39,7 @@ func (q *Queue) handleCommand(ctx context.Context, m chat.Message) (*chat.Draft,
 			continue
 		}
 		if !m.AuthorManages() && g.Giver != userKey(m.Conversation, m.Author) {
-			return refusalDraft("Only an administrator, or whoever gave it, can revoke this approval."), nil
+			return refusalDraft("Only an administrator, or the person who gave it, can revoke this approval."), nil
 		}
 		err := q.o.Grants.Revoke(ctx, id)
 		// It has expired just now, or another process has revoked it.

@@ -137,7 +137,7 @@ func TestCommand_ListsAndRevokesGrants(t *testing.T) {
 			by         chat.User
 			text, want string
 		}{
-			{bert, "revoke " + id, "Only an administrator, or whoever gave it"},
+			{bert, "revoke " + id, "Only an administrator, or the person who gave it"},
 			{anna, "revoke nothing", "There is no such approval here"},
 			{anna, "forget", "Say `approvals`"},
 			{anna, "revoke `" + id + "`", "`s_do` asks again from now on."},

@@ -116,7 +116,7 @@ func (q *Queue) whoDecides(open ...store.Approval) string {
 	case len(a.Approvers) > 0:
 		who = "Only " + describeApprovers(a.Approvers)
 	case a.Asker.ID != "":
-		who = "Only whoever asked" + nameOf(a.Asker) + " or an administrator"
+		who = "Only the asker" + nameOf(a.Asker) + " or an administrator"
 	}
 	words := who + " can decide: press a button, or write `approve` or `deny`."
 	has := func(word string) bool {

@@ -290,12 +290,12 @@ func (q *Queue) Ask(ctx context.Context, in tool.Intent, v tool.Verdict) (bool, 
 	case <-left.C:
 		q.decide(ctx, one, store.Expired, "", nil)
 	case <-in.Caller.Revised:
-		q.decide(ctx, one, store.Denied, "whoever asked changed the question", nil)
+		q.decide(ctx, one, store.Denied, "the asker changed the question", nil)
 	case <-ctx.Done():
 		// When the bot shuts down the question stays open, and the turn finds it again after
 		// the restart. A call without a turn cannot be resumed.
 		if errors.Is(context.Cause(ctx), chat.ErrStopped) || in.Caller.Turn == "" {
-			q.decide(context.WithoutCancel(ctx), one, store.Denied, "whoever asked ended the work", nil)
+			q.decide(context.WithoutCancel(ctx), one, store.Denied, "the asker ended the work", nil)
 		}
 		return false, "", ctx.Err()
 	}
@@ -326,7 +326,7 @@ func (q *Queue) enter(in tool.Intent, v tool.Verdict) (*entry, string) {
 		return nil, refusal
 	}
 	if n := len(in.Args); n > maxShownArgs && q.o.Page == "" {
-		return nil, fmt.Sprintf("its arguments have %d bytes, and more than %d cannot be shown to whoever decides",
+		return nil, fmt.Sprintf("its arguments have %d bytes, and more than %d cannot be shown to the person who decides",
 			n, maxShownArgs)
 	}
 	now := q.o.Now()

@@ -346,7 +346,7 @@ func TestVerifyExport_NamesTheFirstFault(t *testing.T) {
 		{"removed", slices.Concat(lines[:2], lines[4:]), audit.Link{}, "entries 3 to 4 were removed"},
 		{"added twice", slices.Concat(lines[:3], lines[2:]), audit.Link{}, "entry 3 was added"},
 		{"added text", slices.Concat(lines[:3], []string{"{\"seq\":4}\n"}, lines[3:]), audit.Link{}, "entry 4 was changed"},
-		{"no entry", slices.Concat(lines[:3], []string{"nothing\n"}, lines[3:]), audit.Link{}, "line 4 is no audit entry"},
+		{"no entry", slices.Concat(lines[:3], []string{"nothing\n"}, lines[3:]), audit.Link{}, "line 4 is not an audit entry"},
 		{"cut off", lines[:5], audit.Link{}, "the entries behind 5 were removed"},
 		{"cut off at its beginning", lines[1:], audit.Link{}, "the entries before 2 were removed"},
 		{"empty", nil, audit.Link{}, "the file has no entry"},

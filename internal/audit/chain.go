@@ -64,7 +64,7 @@ func ParseLink(s string) (Link, error) {
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if raw, hexErr := hex.DecodeString(hash); err != nil || hexErr != nil || len(raw) != sha256.Size {
 		return Link{}, fmt.Errorf(
-			"%q is no entry's number and hash: want SEQ:HASH as in the log line \"newest audit entry\"",
+			"%q is not an entry's number and hash: want SEQ:HASH as in the log line \"newest audit entry\"",
 			s,
 		)
 	}
@@ -220,7 +220,7 @@ func VerifyExport(r io.Reader, anchor Link) (Report, error) {
 		if err == nil {
 			err = c.follow(e)
 		} else {
-			err = errFault(fmt.Sprintf("line %d is no audit entry: it was changed or added", n))
+			err = errFault(fmt.Sprintf("line %d is not an audit entry: it was changed or added", n))
 		}
 		if err != nil {
 			c.report.Problem = err.Error()

@@ -120,7 +120,7 @@ func (s *Spending) Refuse(m chat.Message) string {
 	now := s.now().UTC()
 	if exceeded := s.quota.take(now, l, user, m); exceeded != "" {
 		tomorrow := now.Truncate(24 * time.Hour).Add(24 * time.Hour)
-		return fmt.Sprintf("%s It starts again at midnight UTC, in %s. Whoever runs the bot can raise it.",
+		return fmt.Sprintf("%s It starts again at midnight UTC, in %s. The bot's operator can raise it.",
 			exceeded, formatHours(tomorrow.Sub(now)))
 	}
 	return ""

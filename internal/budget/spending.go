@@ -257,7 +257,7 @@ func (s *Spending) UsedUp() []string { return s.tracker.usedUp(s.rates.Caps()) }
 func (s *Spending) refusal(on store.Usage, err error) error {
 	var reached *CapReachedError
 	if errors.As(err, &reached) {
-		words := fmt.Sprintf("%s; it starts again at midnight UTC, in %s. Whoever runs the bot can raise it.",
+		words := fmt.Sprintf("%s; it starts again at midnight UTC, in %s. The bot's operator can raise it.",
 			reached.Error(), formatHours(reached.ResetsAt.Sub(s.now()).Round(time.Minute)))
 		return &llm.Error{Kind: llm.Capped, Provider: on.Model, Reason: strings.ToUpper(words[:1]) + words[1:], Err: err}
 	}
@@ -353,8 +353,8 @@ func (s *Spending) Module() feature.Module {
 func (*Spending) Commands() []chat.CommandSpec {
 	return []chat.CommandSpec{{
 		Name:    "usage",
-		Summary: "What was used by you and in this channel",
-		Help:    "what you and this channel have used, and what is left of the budgets",
+		Summary: "Your usage and this channel's",
+		Help:    "your usage, this channel's, and the rest of the budgets",
 	}}
 }
 

@@ -87,7 +87,7 @@ func (*Service) Commands() []chat.CommandSpec {
 	return []chat.CommandSpec{{
 		Name:    commandName,
 		Summary: "What you missed here",
-		Help: "what was said here while you were away: decisions, questions to you, links; `catchup 3 hours`, " +
+		Help: "messages here while you were away: decisions, questions to you, links; `catchup 3 hours`, " +
 			"`catchup yesterday`",
 		Options: []chat.CommandOption{
 			{Name: "since", Summary: "3 hours, 2 days, today, yesterday, monday; nothing: since you last wrote here"},
@@ -103,7 +103,7 @@ func (*Service) MessageCommands() []chat.MessageCommand {
 	return []chat.MessageCommand{{
 		Name:    commandFrom,
 		Title:   "Summarise from here",
-		Summary: "Tells you alone what was said since this message",
+		Summary: "Shows only you the messages since this one",
 	}}
 }
 
@@ -125,13 +125,13 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	case err != nil:
 		return nil, err
 	case !ok:
-		return &chat.Draft{Ephemeral: true, Failed: true, Text: "I cannot read back what was said here."}, nil
+		return &chat.Draft{Ephemeral: true, Failed: true, Text: "I cannot read the earlier messages here."}, nil
 	}
 	if since.IsZero() {
 		since, said = missed(said, m, now)
 	}
 	said = ofOthers(withTarget(said, m), m, zone)
-	heading := "**What was said here since " + formatSince(since, now) + "**"
+	heading := "**Messages here since " + formatSince(since, now) + "**"
 	if len(said) == 0 {
 		words := "Nobody has written here since " + formatSince(since, now) + ", as far as I can read it."
 		return &chat.Draft{Ephemeral: true, Text: words}, nil

@@ -119,7 +119,7 @@ func TestCatchup_WithoutAModel_ListsTheMessages(t *testing.T) {
 	for _, answer := range []string{"", "broken", "There was much talk, and no number."} {
 		c := talk()
 		got := ask(t, c, "", answer)
-		const want = `**What was said here since 10:00**
+		const want = `**Messages here since 10:00**
 
 **Questions and words to you**
 - **Carl** ([Wed 11:00](https://chat.example/m4)): @U1 can you look at the budget?
@@ -146,7 +146,7 @@ func TestCatchup_Model_CitesMessagesOrIsDropped(t *testing.T) {
 	got := ask(t, talk(), "", "Here it is:\n**DECISION**: shipping on *Friday* [1]\nDECISION: invented [9]\nDECISION: "+
 		"without a number\n"+
 		"QUESTION: Carl wants the [budget](https://evil.example) looked at [2]\nTOPIC: coffee [4][3]")
-	const want = `**What was said here since 10:00**
+	const want = `**Messages here since 10:00**
 
 **Decisions**
 - shipping on \*Friday\* ([Wed 10:30](https://chat.example/m3))
@@ -200,7 +200,7 @@ func TestCatchup_NothingToTell_SaysSo(t *testing.T) {
 		"Nobody has written here since Tue 24 Nov 12:00") {
 		t.Errorf("of an empty channel it says %q", d.Text)
 	}
-	if d := ask(t, &channel{closed: true}, "", ""); !d.Failed || !strings.Contains(d.Text, "I cannot read back") {
+	if d := ask(t, &channel{closed: true}, "", ""); !d.Failed || !strings.Contains(d.Text, "I cannot read the earlier messages") {
 		t.Errorf("of a closed channel it says %q", d.Text)
 	}
 }

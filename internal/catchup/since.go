@@ -58,7 +58,7 @@ func parseDay(words string, now time.Time) (time.Time, error) {
 		}
 	}
 	if back < 0 {
-		return time.Time{}, fmt.Errorf("%q is no day", word)
+		return time.Time{}, fmt.Errorf("%q is not a day", word)
 	}
 	year, month, day := now.AddDate(0, 0, -back).Date()
 	if !hasClock {

@@ -17,7 +17,7 @@ const (
 func Mailbox(address string) (Address, error) {
 	a, err := mail.ParseAddress(address)
 	if err != nil || a.Address != address || strings.ContainsAny(address, "/ \r\n\t\"") {
-		return Address{}, fmt.Errorf("%.100q is no address of a mailbox: want it like anna@example.org", address)
+		return Address{}, fmt.Errorf("%.100q is not the address of a mailbox: want it like anna@example.org", address)
 	}
 	return Address{Platform: MailPlatform, Workspace: mailWorkspace, Channel: address}, nil
 }

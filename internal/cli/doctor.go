@@ -115,7 +115,7 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 				Name:  "store " + path,
 				Cause: inUse.Error(),
 				Lost:  "everything: the bot does not start",
-				Fix:   "stop the other process; if it is a ravenbot, its http.listen is not that of this configuration",
+				Fix:   "stop the other process; if it is a ravenbot, it has another http.listen than this configuration",
 			}
 		}
 		// A running daemon watches over its store.
@@ -150,9 +150,9 @@ func diagnoseStore(ctx context.Context, cfg *config.Config) finding {
 	if err := diagnoseBeside(cfg); err != nil {
 		return finding{
 			Name:  "store " + path,
-			Cause: "a file beside it cannot be used: " + err.Error(),
+			Cause: "a file next to it cannot be used: " + err.Error(),
 			Lost:  "everything: the bot does not start",
-			Fix:   "what the error says; the user that the bot runs as has to own the store and the files beside it",
+			Fix:   "what the error says; the user that the bot runs as has to own the store and the files next to it",
 		}
 	}
 	return finding{Name: "store " + path, OK: true}
@@ -192,7 +192,7 @@ func diagnoseDaemon(ctx context.Context, cfg *config.Config) finding {
 		Name:  "daemon",
 		OK:    err == nil,
 		Cause: errorText(err),
-		Lost:  "what is said there meanwhile",
+		Lost:  "messages in that channel until then",
 		Fix:   "its log has the reason",
 	}
 	var status struct {
@@ -349,7 +349,7 @@ func diagnoseServer(s mcp.Status) finding {
 	case s.ConsentURL != "":
 		f.OK, f.Cause, f.Fix = false, "somebody has to allow the bot to use it", "the page Servers has the link"
 	case s.State == "error":
-		f.OK, f.Cause, f.Fix = false, s.Error, "ravenbot mcp logs "+s.Name+" shows what it wrote; correct its entry"
+		f.OK, f.Cause, f.Fix = false, s.Error, "ravenbot mcp logs "+s.Name+" shows its output; correct its entry"
 	case s.Pending > 0:
 		f.OK, f.Lost = false, "these tools"
 		f.Cause = fmt.Sprintf("%d of its tools have changed or were added, and wait for an approval", s.Pending)

@@ -46,7 +46,7 @@ func diagnoseFolder(path string) error {
 	for {
 		info, err := os.Stat(dir)
 		if err == nil && !info.IsDir() {
-			return fmt.Errorf("%s is no folder", dir)
+			return fmt.Errorf("%s is not a folder", dir)
 		}
 		if err == nil {
 			break

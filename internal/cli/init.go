@@ -118,7 +118,7 @@ func readFileOr(path string, shipped []byte) (setupFile, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-			return setupFile{}, usageErrorf("there is no folder %s", filepath.Dir(path))
+			return setupFile{}, usageErrorf("there is not a folder %s", filepath.Dir(path))
 		}
 		return setupFile{path: path, text: shipped}, nil
 	}
@@ -390,7 +390,7 @@ func (b *setup) askSlack(ctx context.Context) error {
 			}
 			// The two tokens of Slack are easily mixed up, and their prefixes tell them apart.
 			if !strings.HasPrefix(token, prefix) {
-				return unusablef("copy the one that begins so", "this is no %s, which begins with %s", what, prefix)
+				return unusablef("copy the token that begins like this", "this is no %s, which begins with %s", what, prefix)
 			}
 			*into = token
 			b.sayTrying("Slack")
@@ -501,7 +501,7 @@ func (f setupFile) write() error {
 	}
 	// A link fails where the file exists meanwhile; a rename would overwrite it.
 	if err := os.Link(t.Name(), path); errors.Is(err, fs.ErrExist) {
-		return errors.New("another program has created it meanwhile")
+		return errors.New("another program has just created it")
 	} else if err != nil {
 		return os.Rename(t.Name(), path) // a file system without hard links
 	}

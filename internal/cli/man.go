@@ -26,7 +26,7 @@ var exitStatuses = []entry{
 // manualFiles are the files of a bot whose store is a file, as the shipped configuration names it.
 var manualFiles = []entry{
 	{"config.json", "The configuration; --config names another file. Relative paths in it count from its folder."},
-	{".env", "Variables for the configuration, beside it. One of the environment counts instead."},
+	{".env", "Variables for the configuration, in the same folder. The environment overrides them."},
 	{"data/ravenbot.db", "The store: conversations, posts under way, items of feeds."},
 	{"data/ravenbot.db.key", "The key of the secrets in the store. Without it, or storeKey, they cannot be read."},
 	{"data/ravenbot.db.token", "The administrator's token, made at the first start where http.adminToken is empty."},
@@ -53,7 +53,7 @@ var manualVariables = []entry{
 	{"SLACK_SIGNING_SECRET", "Its signing secret, for requests over HTTP."},
 	{"REMOTE_MCP_TOKEN", "The token of an MCP server that is an example in the shipped configuration."},
 	{"TZ", "The time zone of the log, and of what names no other."},
-	{"GOMEMLIMIT, GOGC", "Limits of memory, as Go reads them, instead of those that the daemon finds."},
+	{"GOMEMLIMIT, GOGC", "Memory limits in Go's format; they override the limits that the daemon finds."},
 	{"HTTPS_PROXY, HTTP_PROXY, NO_PROXY", "The proxy for requests to platforms and models."},
 }
 

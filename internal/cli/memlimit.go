@@ -37,7 +37,7 @@ func (c *invocation) tuneCollector(lg *slog.Logger) {
 	case errors.Is(err, memlimit.ErrNoLimit), errors.Is(err, memlimit.ErrNoCgroup),
 		errors.Is(err, memlimit.ErrCgroupsNotSupported):
 	case err != nil:
-		lg.Info("memory limit not known", "remedy", "set GOMEMLIMIT where there is one", "error", err)
+		lg.Info("memory limit not known", "remedy", "set GOMEMLIMIT if there is a limit", "error", err)
 	default:
 		limit := goMemory(allowed)
 		debug.SetMemoryLimit(limit)

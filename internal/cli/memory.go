@@ -110,7 +110,7 @@ func removeMemory(ctx context.Context, c *invocation) error {
 	}
 	n, err := strconv.ParseUint(c.args[0], 10, 64)
 	if err != nil {
-		return usageErrorf("%q is no number of a note", c.args[0])
+		return usageErrorf("%q is not the number of a note", c.args[0])
 	}
 	err = c.requestAPI(ctx, http.MethodDelete, fmt.Sprintf("/api/v1/memories/%s/%d", url.PathEscape(scope), n), nil, nil)
 	if err != nil {

@@ -72,7 +72,7 @@ func diagnoseProcess() finding {
 			Name:  "secrets in memory and environment",
 			Cause: err.Error(),
 			Lost:  "tool servers may read the bot's keys",
-			Fix:   "run ravenbot where it may use prctl and /proc/self/mem",
+			Fix:   "run ravenbot with access to prctl and /proc/self/mem",
 		}
 	}
 	return finding{Name: "secrets in memory and environment are closed to tool servers", OK: true}

@@ -94,7 +94,7 @@ func checkModel(cfg *config.Config, flag, name string) error {
 	case name == "":
 		return nil
 	case !ok:
-		return usageErrorf("%s %q is no model of %s", flag, name, cfg.Path)
+		return usageErrorf("%s %q is not a model of %s", flag, name, cfg.Path)
 	case m.KeyMissing:
 		return usageErrorf("the model %q of %s has no key", name, flag)
 	}

@@ -20,7 +20,7 @@ import (
 func sandboxFlags(c *invocation) {
 	c.flags.String("listen", "",
 		"the `ADDRESS` of the page and the API; without it: 127.0.0.1:8080, or a free port where that is taken")
-	c.flags.String("store", "", "keep the store in the folder `DIR`; without it: in one that is removed at the end")
+	c.flags.String("store", "", "keep the store in the folder `DIR`; without it, in a folder that is removed at the end")
 }
 
 // runSandbox runs the daemon in a simulated world until it is interrupted. It leaves nothing behind but a

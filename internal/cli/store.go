@@ -29,7 +29,7 @@ func checkStore(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
-	path, err := storeFile(cfg, "`ravenbot doctor` looks whether it answers, and its server checks what it holds")
+	path, err := storeFile(cfg, "`ravenbot doctor` tests the connection, and the database server checks its own files")
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (c *invocation) checkTimeZone() error {
 		_, err = time.LoadLocation(name)
 	}
 	if err != nil {
-		return fmt.Errorf("TZ=%s is no time zone that is known here, so UTC is used: %w", value, err)
+		return fmt.Errorf("TZ=%s is not a known time zone, so UTC is used: %w", value, err)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func evalFlags(c *invocation) {
 	searchFlags(c)
 	c.flags.String("tools", "", "a `FILE` of tools, a JSON object a line: name, description, "+
 		"parameters (a JSON Schema) and server; "+
-		"without server the first part of field, up to a /, stands for it")
+		"without server, the part of field before the first / names it")
 	c.flags.String("queries", "",
 		"a `FILE` of requests, a JSON object a line: query, and gold, the names of the right tools; "+
 			"server/name where several servers have a tool of one name")

@@ -23,7 +23,7 @@ import (
 
 func exportFlags(c *invocation) {
 	overwriteFlag(c)
-	c.flags.String("conversation", "", "export what is kept of one channel or thread alone, by its `ADDRESS`")
+	c.flags.String("conversation", "", "export only one channel or thread, by its `ADDRESS`")
 }
 
 // exportStore writes what is kept to a file, which must not exist without --overwrite, or with - to standard output, as
@@ -63,7 +63,7 @@ type exportBody struct{ io.Reader }
 func (b exportBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("the export was cut off (%w): the log of the bot says why; export again", err)
+		err = fmt.Errorf("the export was cut off (%w): the bot's log has the reason; export again", err)
 	}
 	return n, err
 }

@@ -255,7 +255,7 @@ func (k checker) checkModels() {
 	}
 	// Only where the file names models at all: without any, offline is what the operator expects.
 	if models := k.root.get("models"); models != nil && len(models.members) > 0 && models.get("default") == nil {
-		k.addWarning(models, "has no default, so the offline model answers where none is named", `name one of them "default"`)
+		k.addWarning(models, "has no default, so the offline model answers if none is named", `name one of them "default"`)
 	}
 }
 

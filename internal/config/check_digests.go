@@ -48,7 +48,7 @@ func (k checker) checkEmail(g Digest, name string) {
 	}
 	switch {
 	case len(g.Email) > 0 && k.c.SMTP.Host == "":
-		k.report("there is no mail server", "say which one: smtp.host and smtp.from", "digests", name, "email")
+		k.report("there is no mail server", "name one: smtp.host and smtp.from", "digests", name, "email")
 	case len(g.Email) > 0 && k.c.HTTP.PublicURL.Reveal() == "":
 		k.addWarning(
 			nodeAt(k.root, "digests", name, "email"),
@@ -58,7 +58,7 @@ func (k checker) checkEmail(g Digest, name string) {
 	}
 	switch {
 	case len(g.Email) > 0 && len(g.Channels) > 0:
-		k.report("what is said in channels is not sent by mail, because who reads it there cannot be checked",
+		k.report("messages of channels are not sent by mail, because the bot cannot check who reads the mail",
 			"remove email, or make a digest of its own of the channels", "digests", name, "email")
 	}
 }
@@ -111,7 +111,7 @@ func (k checker) checkHasTask(g Digest, name string) {
 	case g.Style == styleWeekly && len(g.Channels) > 0:
 		k.report("weekly takes no channels", "remove the channels, or choose another style", "digests", name, "style")
 	case len(g.Channels) > 0 && g.Schedule == scheduleOnNew:
-		k.report("on-new goes with feeds alone", "write when the digest is due", "digests", name, "schedule")
+		k.report("on-new works with feeds only", "write when the digest is due", "digests", name, "schedule")
 	case len(g.Feeds)+len(g.Channels) > 0, k.hasHook(name), g.Style == styleWeekly:
 	case g.Prompt == "":
 		k.report(
@@ -169,7 +169,7 @@ func (k checker) checkHookTarget(name string, h Webhook) {
 		k.report(fmt.Sprintf("there is no digest %s in this file", k.quote(h.Digest, "webhooks", name, "digest")),
 			"name one of digests; those made in chat take no webhooks", "webhooks", name, "digest")
 	case len(h.Post) > 0 || h.Prompt != "":
-		k.report("a digest collects it, so post and prompt say nothing", "remove them, or the digest",
+		k.report("a digest collects it, so post and prompt have no effect", "remove them, or the digest",
 			"webhooks", name, "digest")
 	case digest.Schedule == scheduleOnNew || digest.Style == styleWeekly:
 		k.report("a digest that is on-new or weekly takes no webhooks", "give that digest times and another style",

@@ -64,7 +64,7 @@ func (k checker) checkVariables(n *node) {
 		return
 	}
 	if n.kind == '"' && variableAlone().MatchString(n.text) {
-		k.addWarning(n, "is no variable but this text itself", "write ${"+n.text[1:]+"}")
+		k.addWarning(n, "is not a variable but literal text", "write ${"+n.text[1:]+"}")
 	}
 	for _, m := range n.members {
 		k.checkVariables(m.value)

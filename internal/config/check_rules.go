@@ -164,7 +164,7 @@ func (k checker) checkPerson(what, name string, path ...any) {
 	// The role of everybody on Discord is called @everyone.
 	case strings.ContainsAny(name[:1], "@<#") && name != "@everyone",
 		ok && slices.Contains([]string{"role", "roles", "user", "users"}, kind):
-		k.report(k.quote(name, path...)+" is no name or id of a "+what, "write the name or the id alone", path...)
+		k.report(k.quote(name, path...)+" is not a name or id of a "+what, "write the name or the id alone", path...)
 	}
 }
 
@@ -174,7 +174,7 @@ func (k checker) checkHostPattern(host string, path ...any) {
 		return
 	}
 	if host == "" || strings.ContainsAny(host, "/:@? \t") {
-		k.report(k.quote(host, path...)+" is no host", "write the host alone, like *.example.com", path...)
+		k.report(k.quote(host, path...)+" is not a host", "write the host alone, like *.example.com", path...)
 	}
 }
 

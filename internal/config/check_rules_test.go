@@ -62,7 +62,7 @@ func TestRules_ThatAreMalformed_AreErrors(t *testing.T) {
 		`"channels": ["slack:T1"]`:                       "no channel after a slash",
 		`"hosts": ["https://example.com"]`:               "write the host alone",
 		`"hosts": ["example.com:8080"]`:                  "write the host alone",
-		`"hosts": [""]`:                                  "is no host",
+		`"hosts": [""]`:                                  "is not a host",
 		`"roles": ["@Maintainer"]`:                       "write the name or the id alone",
 		`"roles": ["roles:Maintainer"]`:                  "write the name or the id alone",
 		`"roles": [" "]`:                                 "an empty role",

@@ -105,7 +105,7 @@ func (s *MCPServer) check(d *decoder, n *node) {
 	if d.hasFault(n.path) {
 		return
 	}
-	const both = "keep the one that is meant; two servers need two entries"
+	const both = "keep one of them; two servers need two entries"
 	switch {
 	case s.Command == "" && s.URL.value == "":
 		d.addFault(

@@ -11,7 +11,7 @@ func (c *Config) UsesPostgres() bool {
 	return strings.HasPrefix(address, "postgres://") || strings.HasPrefix(address, "postgresql://")
 }
 
-// StorePath returns the path of the store's file, to which endings are added for the files that are kept beside it.
+// StorePath returns the path of the store's file, to which endings are added for the files that are kept next to it.
 // With PostgreSQL there is no such file, and the others are in data/, as ravenbot.token.
 func (c *Config) StorePath() string {
 	if c.UsesPostgres() {

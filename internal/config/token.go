@@ -44,7 +44,7 @@ func (c *Config) FindAdminToken() (Secret, error) {
 	path := c.TokenPath()
 	text, err := readLimited(path, 4096)
 	if errors.Is(err, fs.ErrPermission) {
-		return "", fmt.Errorf("the administrator's token %s may not be read: %w; run this as the user that the bot runs as "+
+		return "", fmt.Errorf("the administrator's token %s must not be readable: %w; run this as the user that the bot runs as "+
 			"(sudo -u USER), to whom the file has to belong", path, plainCause(err))
 	}
 	if err != nil {

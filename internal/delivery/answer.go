@@ -299,7 +299,7 @@ func (s *Service) askAgent(
 				"panic", fmt.Sprint(r),
 				"stack", string(debug.Stack()))
 			turn, draft = nil, &chat.Draft{Failed: true,
-				Text: "Something went wrong inside the bot (reference " + m.Key() + "). Please tell whoever runs it."}
+				Text: "Something went wrong inside the bot (reference " + m.Key() + "). Please tell the bot's operator."}
 		}
 	}()
 	shown := view.show

@@ -210,7 +210,7 @@ func (s *Service) stopWork(m chat.Message) bool {
 	own.fixedReply.Ephemeral = true
 	switch {
 	case len(running) == 0 && len(found) > 0:
-		own.fixedReply.Text = "Only whoever asked, or an administrator, can stop this."
+		own.fixedReply.Text = "Only the asker or an administrator can stop this."
 	case len(running) > 0 && m.Command == "" && running[0].isStored():
 		// The stopped answer says so, and finishes this message with its own.
 		running[0].keys = append(running[0].keys, m.Key())

@@ -470,7 +470,7 @@ func TestStop_IsForWhoeverAskedAndAdministrators(t *testing.T) {
 			soon()
 		}
 		stop("3", "eve", false)
-		posted(t, p, "Only whoever asked, or an administrator, can stop this.")
+		posted(t, p, "Only the asker or an administrator can stop this.")
 		stop("4", "anna", false)
 		if texts := p.texts(); len(texts) != 3 {
 			t.Errorf("posted %q, want the stopped answer and that it is stopped", texts)
@@ -478,7 +478,7 @@ func TestStop_IsForWhoeverAskedAndAdministrators(t *testing.T) {
 		later()
 		texts := p.texts()
 		slices.Sort(texts)
-		want := []string{"Only whoever asked, or an administrator, can stop this.", "Stopped.", "Stopped.", "re: 2"}
+		want := []string{"Only the asker or an administrator can stop this.", "Stopped.", "Stopped.", "re: 2"}
 		if !slices.Equal(texts, want) {
 			t.Errorf("posted %q, want %q", texts, want)
 		}

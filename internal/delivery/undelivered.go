@@ -77,7 +77,7 @@ func (s *Service) notifyPlace(ctx context.Context, p store.Post) bool {
 		Reply:  p.Draft.Reply,
 		Failed: true,
 		Text: what + " of " + p.At.UTC().Format("2 January 15:04 MST") + " could not be posted here (reference " +
-			p.Key + "). Whoever runs this bot finds the reason in its log.",
+			p.Key + "). The bot's log has the reason.",
 	}
 	ctx, cancel := context.WithTimeout(ctx, postTimeout)
 	defer cancel()

@@ -395,7 +395,7 @@ func TestPropose_DescribesThePlan(t *testing.T) {
 		"all of it": {digest.Plan{Schedule: "0 9 * * *", Feeds: from(a), Channels: []string{news.String()},
 			Prompt: "Be brief.", MaxTokens: 700,
 			Style: digest.Titles, Language: "Norwegian", Filters: []string{"rain"}},
-			[]string{"- tells decisions, questions and links of `slack:T1/C1`", "- is told: Be brief.", "at most 700 tokens",
+			[]string{"- tells decisions, questions and links of `slack:T1/C1`", "- instructions: Be brief.", "at most 700 tokens",
 				"- style: titles",
 				"- language: Norwegian", "- filters: rain"}, nil},
 		"as they come": {digest.Plan{
@@ -455,7 +455,7 @@ func TestPublished_HasTheWordsOfThePost(t *testing.T) {
 func TestCheckFilter_OfEveryForm(t *testing.T) {
 	for text, want := range map[string]string{
 		"word": "", "-word": "", "/a.b/": "", "-/a.b/": "", "/": "", "-/": "", "//": "", "mute:word until 2026-12-24": "",
-		"": "holds no word", "-": "holds no word", "  ": "holds no word", "/(/": "no expression",
+		"": "holds no word", "-": "holds no word", "  ": "holds no word", "/(/": "not a regular expression",
 		"mute:word":             "write mute:WORD until",
 		"mute:word until later": "write mute:WORD until", "mute: until 2026-12-24": "holds no word",
 	} {

@@ -38,7 +38,7 @@ func CheckChannel(channel, post string) error {
 		return nil // which is reported as a fault of the place
 	}
 	if from.Platform != to.Platform || from.Workspace != to.Workspace {
-		return fmt.Errorf("what is said in %s may be posted in the same server or workspace alone, and %s is in another",
+		return fmt.Errorf("what is said in %s may be posted only in the same server or workspace, and %s is in another",
 			channel, post)
 	}
 	return nil
@@ -62,7 +62,7 @@ func (d *spec) parseChannels() error {
 	case len(d.channels) > maxChannels:
 		return fmt.Errorf("%d channels are too many; %d are taken", len(d.channels), maxChannels)
 	case len(d.channels)+len(d.Hooks) > 0 && d.isInstant():
-		return errors.New("on-new goes with feeds alone; say when it is due")
+		return errors.New("on-new works with feeds only; name the times instead")
 	case len(d.channels)+len(d.Hooks) > 0 && d.Style == Weekly:
 		return errors.New(
 			"style weekly takes no channels and webhooks: it is made of what other digests posted to the same place",

@@ -45,7 +45,7 @@ func (e *edition) keepNewest(d spec) {
 		}
 	}
 	for _, st := range e.stories[n:] {
-		st.verdict, st.reason = overLimit, "the first run posts what is new"
+		st.verdict, st.reason = overLimit, "the first run posts new items"
 		if st.event != "" { // it comes once
 			st.verdict = carriedOver
 			e.waiting = append(e.waiting, st)

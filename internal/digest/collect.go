@@ -242,7 +242,7 @@ func (d spec) decideAlone(i *item, now time.Time) (verdict, reason string) {
 	case i.feed.Mute:
 		return "muted", "its feed is muted"
 	case d.MaxAge > 0 && i.old:
-		return tooOld, "its date is not known, and its feed is read for the first time"
+		return tooOld, "it has no known date, and its feed is read for the first time"
 	case d.MaxAge > 0 && !at.IsZero() && now.Sub(at) > time.Duration(d.MaxAge):
 		return tooOld, ""
 	case !i.since.IsZero() && now.Sub(i.since) > d.maxWait():

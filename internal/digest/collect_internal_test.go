@@ -240,8 +240,8 @@ func TestUpdateFailures(t *testing.T) {
 	}
 	fails := map[string]string{x: "x is down", y: "y is down"}
 	lines, first := step(d, 0, fails)
-	want := []string{"A feed fails: x is down. I go on trying, and say so when it works again.",
-		"A feed fails: y is down. I go on trying, and say so when it works again."}
+	want := []string{"A feed fails: x is down. I keep trying and post again when it works.",
+		"A feed fails: y is down. I keep trying and post again when it works."}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}

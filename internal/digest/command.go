@@ -142,7 +142,7 @@ func (s *Service) denialDraft(d spec) chat.Draft {
 	if d.Source == FromConfig {
 		return refusalDraft("Only an administrator can do that with **" + escape(d.Name) + "**.")
 	}
-	return refusalDraft("Only an administrator, or whoever made **" + escape(d.Name) + "**, can do that.")
+	return refusalDraft("Only an administrator, or the author of **" + escape(d.Name) + "**, can do that.")
 }
 
 // reply returns the text of do as a draft, or its error in words for people.
@@ -279,7 +279,7 @@ func (s *Service) errorDraft(name string, err error) chat.Draft {
 	var bad BadPlan
 	switch {
 	case errors.Is(err, ErrUnknown):
-		return refusalDraft(fmt.Sprintf("There is no digest %q. `digest list` shows those of this channel.", name))
+		return refusalDraft(fmt.Sprintf("There is no digest %q. `digest list` shows the digests of this channel.", name))
 	case errors.Is(err, ErrConfigured):
 		return refusalDraft("**" + escape(name) + "** comes from config.json. Change it there.")
 	case errors.As(err, &bad):

@@ -175,7 +175,7 @@ func (s *Service) Create(ctx context.Context, p Plan) (Info, error) {
 	// The name may have been that of a digest of the configuration, or a crash may have cut off the removal of another:
 	// the address of its page would show the posts of this one.
 	if err := errors.Join(s.deleteTraces(ctx, d.Name), s.deletePause(ctx, d.Name)); err != nil {
-		return Info{}, fmt.Errorf("create digest %s: delete what is left of an earlier one: %w", d.Name, err)
+		return Info{}, fmt.Errorf("create digest %s: delete the remains of an earlier one: %w", d.Name, err)
 	}
 	if err := s.saveNew(ctx, d); err != nil {
 		return Info{}, err

@@ -71,7 +71,7 @@ func TestADigestIsMadeInChat(t *testing.T) {
 		}
 	}
 	yes := asked.Buttons[0].Value
-	if got := b.answer(t, presses(bob, yes)); !strings.Contains(got, "Only whoever asked") {
+	if got := b.answer(t, presses(bob, yes)); !strings.Contains(got, "Only the person who asked") {
 		t.Errorf("somebody else was told %q", got)
 	}
 	if b.Urgent(says(bob, "yes")) || !b.Urgent(says(anna, "Yes!")) || !b.Urgent(says(root, "no")) ||
@@ -198,7 +198,7 @@ func TestATaskAndInstantModeAreMadeInChat(t *testing.T) {
 		want []string
 		name string
 	}{
-		{digest.Plan{Schedule: "weekdays at 9", Prompt: "Say what is *due* today, please."}, []string{"is told: Say what is \\*due\\* today", "next: Mon 2 Mar 09:00 UTC", "at most 30000 tokens"}, "say-what-is-due-today-please"},
+		{digest.Plan{Schedule: "weekdays at 9", Prompt: "Say what is *due* today, please."}, []string{"instructions: Say what is \\*due\\* today", "next: Mon 2 Mar 09:00 UTC", "at most 30000 tokens"}, "say-what-is-due-today-please"},
 		{digest.Plan{Schedule: digest.OnNew, Feeds: from(a), Filters: []string{"-spam"}}, []string{"as they come, at most 5 at a time", "filters: -spam"}, "feed-a"},
 	} {
 		asked, err := b.propose(t, anna, c.plan)
@@ -267,11 +267,11 @@ func TestWhoMayChangeADigest(t *testing.T) {
 		by         chat.User
 		text, want string
 	}{
-		{bob, "pause feed-a", "Only an administrator, or whoever made"}, {bob, "remove feed-a", "Only an admin"}, {bob, "edit feed-a style titles", "Only an admin"},
+		{bob, "pause feed-a", "Only an administrator, or the author of"}, {bob, "remove feed-a", "Only an admin"}, {bob, "edit feed-a style titles", "Only an admin"},
 		{anna, "pause morning", "no digest \"morning\""}, {bob, "run morning", "no digest \"morning\""}, {bob, "preview morning", "no digest \"morning\""}, {root, "remove morning", "comes from config.json"}, {root, "edit morning style titles", "comes from config.json"},
 		{bob, "list", "**feed-a**: weekdays at 9:00, `0 9 * * 1-5` (Europe/Oslo), 1 feed to `slack:T1/C1`, made by anna, next Tue 3 Mar 09:00 CET"},
 		{bob, "preview feed-a", "2 of 2 new items"}, {bob, "explain feed-a", "Story number 2 of a long series: *posted*"}, {bob, "explain feed-a last", "has not run yet"},
-		{anna, "edit feed-a style titles", "is changed"}, {anna, "edit feed-a style loud", "not known"}, {anna, "edit feed-a colour red", "say what to change"},
+		{anna, "edit feed-a style titles", "is changed"}, {anna, "edit feed-a style loud", "not known"}, {anna, "edit feed-a colour red", "name a field to change"},
 		{anna, "edit feed-a maxItems 1", "is changed"}, {anna, "edit feed-a filters -spam, -/x y/", "is changed"}, {anna, "edit feed-a schedule 30 7 * * *", "Next: Tue 3 Mar 07:30 CET"},
 		{anna, "edit feed-a feeds -https://nope.example", "does not read"}, {anna, "edit feed-a feeds +https://nope.example", "could not be fetched"},
 		{anna, "mute feed-a Council until 2026-03-02", "leaves out Council until 2026-03-02"}, {anna, "mute feed-a council", "write mute:WORD until"}, {bob, "mute feed-a x until 2026-03-02", "Only an admin"},

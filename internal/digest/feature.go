@@ -64,7 +64,7 @@ func (*Service) Commands() []chat.CommandSpec {
 
 // Buttons returns those below a plan and below a digest.
 func (*Service) Buttons() []feature.Button {
-	const who = "whoever asked for the digest, or an administrator"
+	const who = "the person who asked for the digest, or an administrator"
 	return []feature.Button{
 		{Word: pressYes, Who: who, Does: "makes a digest that was proposed"},
 		{Word: pressNo, Who: who, Does: "drops a digest that was proposed"},

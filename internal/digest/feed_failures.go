@@ -71,7 +71,7 @@ func (s *Service) updateFailures(ctx context.Context, d spec, e *edition,
 		was.Runs, was.Reason = was.Runs+1, why
 		if !was.Notified && was.Runs >= d.failuresBeforeNotice() {
 			was.Notified = true
-			lines = append(lines, "A feed fails: "+escape(why)+". I go on trying, and say so when it works again.")
+			lines = append(lines, "A feed fails: "+escape(why)+". I keep trying and post again when it works.")
 			keys = append(keys, "fails "+f.URL+was.Since.String())
 		}
 		after[f.URL] = was

@@ -89,7 +89,7 @@ func (s *Service) addFetchState(ctx context.Context, url string, i *FeedInfo) er
 	}
 	var state feed.State
 	if err := json.Unmarshal(kept.Data, &state); err != nil {
-		return fmt.Errorf("read what is kept of feed %s: %w", i.Name, err)
+		return fmt.Errorf("read the record of feed %s: %w", i.Name, err)
 	}
 	i.Title = state.Document.Feed.Heading()
 	if !state.FetchedAt.IsZero() {

@@ -45,7 +45,7 @@ func parseFilter(text string, zone *time.Location) (filter, error) {
 	if len(rest) > 1 && rest[0] == '/' && rest[len(rest)-1] == '/' {
 		re, err := regexp.Compile("(?i)" + rest[1:len(rest)-1])
 		if err != nil {
-			return f, fmt.Errorf("%q is no expression: %w", text, plainRegexp(err))
+			return f, fmt.Errorf("%q is not a regular expression: %w", text, plainRegexp(err))
 		}
 		f.matches = re.MatchString
 		return f, nil

@@ -247,7 +247,7 @@ func (d *spec) parseMailboxes() error {
 		return fmt.Errorf("%d mailboxes are too many; %d are taken", len(d.Email), maxMailboxes)
 	}
 	if len(d.Email) > 0 && len(d.Channels) > 0 {
-		return errors.New("what is said in channels is not sent by mail, because who reads it there cannot be checked")
+		return errors.New("messages of channels are not sent by mail, because the bot cannot check who reads the mail")
 	}
 	for _, mailbox := range d.Email {
 		to, err := chat.Mailbox(mailbox)
@@ -271,7 +271,7 @@ func (d spec) check() error {
 	case len(d.post) == 0:
 		return errors.New("post: it is posted nowhere")
 	case d.MaxItems < 1 || d.MaxTokens < 0 || d.MaxAge < 0:
-		return errors.New("maxItems has to be 1 or more, and maxTokens and maxAge may not be negative")
+		return errors.New("maxItems must be 1 or more, and maxTokens and maxAge must not be negative")
 	}
 	for _, ping := range d.Ping {
 		if !pingPattern().MatchString(ping) {
@@ -313,7 +313,7 @@ func checkLimits(p Plan) error {
 	case len(p.Prompt) > maxPromptBytes:
 		return fmt.Errorf("the prompt may have %d bytes", maxPromptBytes)
 	case p.Source == FromChat && p.isTask() && (p.MaxTokens < 1 || p.MaxTokens > maxTaskTokens):
-		return fmt.Errorf("maxTokens of a task has to be between 1 and %d", maxTaskTokens)
+		return fmt.Errorf("maxTokens of a task must be between 1 and %d", maxTaskTokens)
 	case p.MaxItems > 100:
 		return errors.New("maxItems may be 100 at most")
 	}
@@ -324,7 +324,7 @@ func checkLimits(p Plan) error {
 	}
 	for _, f := range p.Feeds {
 		if !isWebURL(f.URL) && !strings.HasPrefix(f.URL, "bundled:") {
-			return fmt.Errorf("%.100q is no address of a feed: want http://…, https://… or bundled:NAME", f.URL)
+			return fmt.Errorf("%.100q is not the address of a feed: want http://…, https://… or bundled:NAME", f.URL)
 		}
 	}
 	return nil

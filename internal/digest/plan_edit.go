@@ -47,7 +47,7 @@ func (p *Plan) setField(key, value string) error {
 	case numbers[key] != nil:
 		n, err := strconv.Atoi(value)
 		if err != nil {
-			return fmt.Errorf("%q is no number", value)
+			return fmt.Errorf("%q is not a number", value)
 		}
 		*numbers[key] = n
 		return nil
@@ -60,7 +60,7 @@ func (p *Plan) setField(key, value string) error {
 		p.Channels = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
 		return nil
 	}
-	return errors.New("say what to change: schedule, timezone, style, language, prompt, maxItems, maxTokens, whenEmpty, " +
+	return errors.New("name a field to change: schedule, timezone, style, language, prompt, maxItems, maxTokens, whenEmpty, " +
 		"catchUp, tags and filters (with commas between them), feeds with +ADDRESS or -ADDRESS, or channels")
 }
 

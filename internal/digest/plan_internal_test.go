@@ -47,9 +47,9 @@ func TestCompile_SaysWhatIsWrong(t *testing.T) {
 		"on-new, no feeds": {func(p *Plan) { p.Schedule, p.Feeds, p.Prompt = OnNew, nil, "Say." },
 			"schedule: on-new needs feeds"},
 		"on-new, webhooks": {func(p *Plan) { p.Schedule, p.Hooks = OnNew, []string{"ci"} },
-			"channels: on-new goes with feeds alone"},
+			"channels: on-new works with feeds only"},
 		"on-new, channels": {func(p *Plan) { p.Schedule, p.Channels = OnNew, []string{"slack:T1/C2"} },
-			"channels: on-new goes with feeds"},
+			"channels: on-new works with feeds"},
 		"weekly":        {func(p *Plan) { p.Style, p.Feeds = Weekly, nil }, ""},
 		"weekly, feeds": {func(p *Plan) { p.Style = Weekly }, "style weekly takes no feeds"},
 		"weekly, channels": {func(p *Plan) { p.Style, p.Feeds, p.Channels = Weekly, nil, []string{"slack:T1/C2"} },
@@ -62,9 +62,9 @@ func TestCompile_SaysWhatIsWrong(t *testing.T) {
 		"other platform": {func(p *Plan) { p.Channels = []string{"discord:T1/C2"} },
 			"channels: what is said in discord:T1/C2"},
 		"no channel": {func(p *Plan) { p.Channels = []string{"there"} }, "channels: "},
-		"items":      {func(p *Plan) { p.MaxItems = -1 }, "maxItems has to be 1 or more"},
-		"tokens":     {func(p *Plan) { p.MaxTokens = -1 }, "maxItems has to be 1 or more"},
-		"age":        {func(p *Plan) { p.MaxAge = -1 }, "maxItems has to be 1 or more"},
+		"items":      {func(p *Plan) { p.MaxItems = -1 }, "maxItems must be 1 or more"},
+		"tokens":     {func(p *Plan) { p.MaxTokens = -1 }, "maxItems must be 1 or more"},
+		"age":        {func(p *Plan) { p.MaxAge = -1 }, "maxItems must be 1 or more"},
 		"ping":       {func(p *Plan) { p.Ping = []string{"role:1", "user:U1"} }, ""},
 		"bad ping":   {func(p *Plan) { p.Ping = []string{"role:1", "everyone"} }, `ping: "everyone" is neither`},
 		"style":      {func(p *Plan) { p.Style = "loud" }, "style loud is not known; want one of brief, bullets"},
@@ -83,7 +83,7 @@ func TestCompile_SaysWhatIsWrong(t *testing.T) {
 		"channels by mail": {func(p *Plan) {
 			p.Email, p.Channels = []string{"anna@example.org"},
 				[]string{"slack:T1/C2"}
-		}, "email: what is said in channels"},
+		}, "email: messages of channels"},
 	} {
 		d, err := compile(daily(c.change))
 		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
@@ -121,12 +121,12 @@ func TestCheckLimits(t *testing.T) {
 		"language":          {func(p *Plan) { p.Language = strings.Repeat("x", 200) }, ""},
 		"long language":     {func(p *Plan) { p.Language = strings.Repeat("x", 201) }, "is too long: 200 bytes"},
 		"long filter":       {func(p *Plan) { p.Filters = []string{strings.Repeat("x", 201)} }, "is too long"},
-		"no feed":           {func(p *Plan) { p.Feeds = []Feed{{URL: "file:///etc/passwd"}} }, "is no address of a feed"},
+		"no feed":           {func(p *Plan) { p.Feeds = []Feed{{URL: "file:///etc/passwd"}} }, "is not the address of a feed"},
 		"bundled":           {func(p *Plan) { p.Feeds = []Feed{{URL: "bundled:news"}} }, ""},
 		"name":              {func(p *Plan) { p.Name = "Nyheter-1_æ" }, ""},
 		"long name":         {func(p *Plan) { p.Name = strings.Repeat("x", 41) }, "the name"},
 		"name of two":       {func(p *Plan) { p.Name = "two words" }, "the name"},
-		"task without cap":  {task, "maxTokens of a task has to be between 1 and 200000"},
+		"task without cap":  {task, "maxTokens of a task must be between 1 and 200000"},
 		"task with a cap":   {func(p *Plan) { task(p); p.MaxTokens = 1 }, ""},
 		"largest cap":       {func(p *Plan) { task(p); p.MaxTokens = 200_000 }, ""},
 		"cap too large":     {func(p *Plan) { task(p); p.MaxTokens = 200_001 }, "maxTokens of a task"},
@@ -177,11 +177,11 @@ func TestSetField(t *testing.T) {
 		"SCHEDULE 0 8 * * *": "", "timezone Europe/Oslo": "", "style titles": "", "language Norwegian": "",
 		"prompt Be brief.": "",
 		"whenEmpty say":    "", "catchUp skip": "", "maxItems 5": "", "maxTokens 700": "",
-		"maxItems five":        `"five" is no number`,
+		"maxItems five":        `"five" is not a number`,
 		"filters -spam,, /x/ ": "", "tags a, b": "", "channels slack:T1/C2,slack:T1/C3 slack:T1/C4": "",
 		"feeds +" + feedB: "", "feeds " + feedB: "", "feeds -https://EXAMPLE.org/feed": "", "feeds -" +
 			feedB: "it does not read " + feedB,
-		"feeds +": "say +ADDRESS", "colour red": "say what to change",
+		"feeds +": "say +ADDRESS", "colour red": "name a field to change",
 	} {
 		p := daily(nil)
 		key, value, _ := strings.Cut(words, " ")

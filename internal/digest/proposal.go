@@ -229,7 +229,7 @@ func (s *Service) describePlan(d spec, titles []string) string {
 		lines = append(lines, "- tells decisions, questions and links of `"+strings.Join(d.Channels, "`, `")+"`")
 	}
 	if d.Prompt != "" {
-		lines = append(lines, "- is told: "+escape(shorten(d.Prompt, 500)))
+		lines = append(lines, "- instructions: "+escape(shorten(d.Prompt, 500)))
 	}
 	lines = append(lines, "- posts to `"+strings.Join(d.Post, "`, `")+"`")
 	if d.isInstant() {
@@ -338,7 +338,7 @@ func (s *Service) handle(ctx context.Context, m chat.Message) (d chat.Draft, ok 
 	case !ok || s.o.Now().Sub(w.At) > proposalLifetime:
 		return refusalDraft("This plan was decided or has expired. Please ask for it again."), true
 	case !(spec{Plan: w.Plan}).canBeManaged(m):
-		return refusalDraft("Only whoever asked for the digest, or an administrator, can decide."), true
+		return refusalDraft("Only the person who asked for the digest, or an administrator, can decide."), true
 	}
 	return s.decideProposal(ctx, w, what == pressYes+" ", m), true
 }

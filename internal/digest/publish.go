@@ -138,7 +138,7 @@ func (s *Service) shareCommand(ctx context.Context, d spec, share bool) (string,
 		return "", err
 	}
 	address := s.o.PublicURL + PagePath(token)
-	return fmt.Sprintf("Whoever has these addresses can read the digest **%s**:\n\n- page: %s\n- Atom feed: %s\n\n"+
+	return fmt.Sprintf("Everybody with these addresses can read the digest **%s**:\n\n- page: %s\n- Atom feed: %s\n\n"+
 		"`digest unshare %s` ends that.", escape(d.Name), address, address+FeedSuffix, d.Name), nil
 }
 

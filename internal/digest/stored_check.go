@@ -8,7 +8,7 @@ import (
 
 // refuseFilter refuses the filter of a member, which exports of earlier versions have.
 func refuseFilter(string, json.RawMessage) error {
-	return errors.New("members have no filters of their own any more; a digest's kinds and prompt say what it tells")
+	return errors.New("members have no filters of their own any more; use a digest's kinds and prompt")
 }
 
 // CheckUnsubscribed returns why a stored unsubscription could not be used, or nil. One under another name would be found

@@ -55,7 +55,7 @@ var (
 	)
 	errOldForm = errors.New("it is in the form that Office used before 2007; save it as .docx, .xlsx or .pptx")
 	errNoText  = errors.New("it holds no text")
-	errBinary  = errors.New("it is no text")
+	errBinary  = errors.New("it is not text")
 	errDamaged = errors.New("it is damaged, or not what its name says")
 	errTooMuch = fmt.Errorf("it unpacks to more than %d MiB, or has more than %d MiB of text",
 		maxUnzipped>>20, maxText>>20)

@@ -204,7 +204,7 @@ func TestRead_FilesThatCannotBeRead_SayWhyInWords(t *testing.T) {
 		"old":                      {"a.doc", []byte("\xD0\xCF\x11\xE0"), "save it as .docx"},
 		"a broken PDF":             {"a.pdf", []byte("broken"), "it is damaged, or no PDF"},
 		"a program":                {"a.exe", []byte("MZ"), "PDF, Word, Excel"},
-		"binary":                   {"a.txt", []byte("a\x00b"), "it is no text"},
+		"binary":                   {"a.txt", []byte("a\x00b"), "it is not text"},
 		"empty":                    {"a.txt", []byte(" \n"), "it holds no text"},
 		"an empty page":            {"a.html", []byte("<script>x</script>"), "it holds no text"},
 	} {

@@ -203,7 +203,7 @@ func (s *Suite) addLine(line []byte, folder string) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {
-		return fmt.Errorf("this is no case: %w; docs/eval.md lists the fields", err)
+		return fmt.Errorf("this is not a case: %w; docs/eval.md lists the fields", err)
 	}
 	if d.More() {
 		return errors.New("more than one JSON object; write one a line")

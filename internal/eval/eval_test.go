@@ -203,7 +203,7 @@ func TestRun_VerdictThatCannotBeRead_IsAnError(t *testing.T) {
 func TestParse_BadFile_NamesLineAndRemedy(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "no case",
-		"// nothing\n\n{":                    "3: this is no case",
+		"// nothing\n\n{":                    "3: this is not a case",
 		`{"kind":"page","html":"x","say":1}`: `unknown field "say"`,
 		`{"kind":"riddle"}`:                  "the kinds are answer, compaction",
 		`{"kind":"tools","queries":[{"query":"a","expect":["b"]}]}`:           `"tools" is missing`,

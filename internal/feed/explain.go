@@ -24,7 +24,7 @@ func Explain(address string, err error) string {
 	case errors.Is(err, egress.ErrTimeout):
 		return address + " did not answer in time."
 	case errors.Is(err, egress.ErrRedirects):
-		return address + " redirects too often. Its server may send what it takes for a program from page to page."
+		return address + " redirects too often. Its server may redirect programs in a circle."
 	case errors.Is(err, egress.ErrUserinfo):
 		return address + " contains a user name or password, which the bot does not send. Remove it from the address."
 	case errors.Is(err, egress.ErrURL):
@@ -45,7 +45,7 @@ func Explain(address string, err error) string {
 		return fmt.Sprintf("%s has failed %d times since %s. The next attempt is after %s. The last failure: %s", address,
 			failing.Times, failing.Since.UTC().Format(layout), failing.TryAgain.UTC().Format(layout), failing.Last)
 	case errors.As(err, &status) && status.Status == http.StatusGone:
-		return address + " is gone for good: its server says that it was removed."
+		return address + " has been removed, according to its server."
 	case errors.As(err, &status) && status.Status == http.StatusForbidden:
 		return address + " answered with status 403: its server refuses programs, or asks for a sign-in."
 	case errors.As(err, &status):

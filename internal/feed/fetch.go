@@ -111,7 +111,7 @@ type WaitError struct {
 func (e *WaitError) Error() string {
 	text := fmt.Sprintf("fetch %s: the server asks to wait until %s", egress.RedactURL(e.URL), formatUTC(e.Until))
 	if e.Cause != "" {
-		text += ", as it said of " + egress.RedactURL(e.Cause)
+		text += ", as it asked for " + egress.RedactURL(e.Cause)
 	}
 	return text
 }
@@ -407,7 +407,7 @@ func (f *Fetcher) saveStates(ctx context.Context, addresses ...string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("save what is known of %d feeds: %w", len(states), err)
+		return fmt.Errorf("save the records of %d feeds: %w", len(states), err)
 	}
 	return nil
 }

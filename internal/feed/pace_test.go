@@ -166,7 +166,7 @@ func TestGoneFeed(t *testing.T) {
 		s.now = s.now.Add(23 * time.Hour)
 	}
 	state, err := f.State(t.Context(), s.URL+"/feed")
-	if asked.Load() != 1 || err != nil || !state.Gone || !strings.Contains(state.LastFailure, "gone for good") {
+	if asked.Load() != 1 || err != nil || !state.Gone || !strings.Contains(state.LastFailure, "has been removed") {
 		t.Errorf("asked %d times in a week; %+v, %v", asked.Load(), state, err)
 	}
 }
@@ -251,7 +251,7 @@ func TestExplainFailing(t *testing.T) {
 	for want, err := range map[string]error{
 		"F has failed 4 times since 3 February 08:00 UTC. The next attempt is after 3 February 09:00 UTC. The last " +
 			"failure: F answered with status 500.": &FailingError{"F", at, 4, at.Add(time.Hour), "F answered with status 500."},
-		"F is gone for good: its server says that it was removed.": &StatusError{"F", 410},
+		"F has been removed, according to its server.": &StatusError{"F", 410},
 		"F could not be fetched: the certificate of the server is valid from 2026-02-03T09:00:00Z, and the clock of this " +
 			"machine says 2026-02-03T08:00:00Z: set the clock.": fmt.Errorf("fetch: %w", &egress.CertificateError{
 			From: at.Add(time.Hour), Until: at.Add(2 * time.Hour), Clock: at}),

@@ -25,7 +25,7 @@ func (s StoredStates) LoadFeed(ctx context.Context, url string) (State, bool, er
 		return state, false, err
 	}
 	if err := json.Unmarshal(record.Data, &state); err != nil {
-		return state, false, fmt.Errorf("read what is kept of feed %s: %w", url, err)
+		return state, false, fmt.Errorf("read the record of feed %s: %w", url, err)
 	}
 	return state, true, nil
 }

@@ -24,8 +24,8 @@ func (s *Service) Module() feature.Module {
 func (*Service) Commands() []chat.CommandSpec {
 	return []chat.CommandSpec{{
 		Name:    "search",
-		Summary: "Search what was said here",
-		Help:    "finds what was said in this channel: `search what did Anna say about the budget last week`",
+		Summary: "Search the messages here",
+		Help:    "finds messages of this channel: `search what did Anna say about the budget last week`",
 		Options: []chat.CommandOption{{Name: "text", Summary: "What to look for, as a question or in words", Required: true}},
 	}}
 }

@@ -155,7 +155,7 @@ func (s *Service) Zone(ctx context.Context, m chat.Message) *time.Location {
 // about a message. It returns what the author is told.
 func (s *Service) addReminder(ctx context.Context, m chat.Message, w when, j Job) (string, error) {
 	if j.Text == "" {
-		return "", BadJob{errors.New("it does not say what to remind you of")}
+		return "", BadJob{errors.New("it names nothing to remind you of")}
 	}
 	if m.Author.ID == "" {
 		return "", BadJob{errors.New("nobody here can be reminded")}
@@ -252,7 +252,7 @@ func (s *Service) addWatch(ctx context.Context, m chat.Message, address, words s
 	if err != nil {
 		return "", err
 	}
-	return "I will look at " + info.Watch.title() + " " + watchSchedule + " and say here what is new. " +
+	return "I will look at " + info.Watch.title() + " " + watchSchedule + " and post news here. " +
 		"`/raven jobs remove " + info.ID + "` ends it.", nil
 }
 

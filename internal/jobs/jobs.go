@@ -145,7 +145,7 @@ func (*Service) CheckStored(id string, raw json.RawMessage) error {
 	case err != nil:
 		return err
 	case j.At.IsZero() == (j.Schedule == ""):
-		return errors.New("it has neither at nor schedule, or both")
+		return errors.New("it must have either at or schedule")
 	case len(j.Post) == 0 || len(j.places()) != len(j.Post):
 		return fmt.Errorf("post is %.200q, want addresses of channels", j.Post)
 	}

@@ -248,7 +248,7 @@ func TestRemind_Words_SayWhenAndWhat(t *testing.T) {
 			"call Anna":                  "it is not clear when",
 			"tomorrow call Anna":         "does not say at what time",
 			"2000-W02 at 9 call Anna":    `"2000-W02-1" is its Monday`,
-			"tomorrow at 9":              "does not say what to remind you of",
+			"tomorrow at 9":              "names nothing to remind you of",
 			"every 5 minutes look up":    "more often than every 15 minutes",
 			"next friday at 9 call Anna": "", // a Saturday: the one of the next week
 			"yesterday at 9 call Anna":   "not clear when",

@@ -20,7 +20,7 @@ func ParseQuietHours(s string) (QuietHours, error) {
 	begin, err := time.Parse("15:04", strings.TrimSpace(from))
 	end, endErr := time.Parse("15:04", strings.TrimSpace(to))
 	if !ok || err != nil || endErr != nil || begin.Equal(end) {
-		return QuietHours{}, fmt.Errorf("%q is no part of a day: want two times, such as 22:00-07:00", s)
+		return QuietHours{}, fmt.Errorf("%q is not a part of a day: want two times, such as 22:00-07:00", s)
 	}
 	return QuietHours{sinceMidnight(begin), sinceMidnight(end)}, nil
 }

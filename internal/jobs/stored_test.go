@@ -18,7 +18,7 @@ func TestCheckStored_RefusesWhatWouldBeSkipped(t *testing.T) {
 		{`{"id":7}`, "cannot unmarshal"},
 		{`{"id":"j1","schedule":"nonsense","post":["web:/a"],"text":"t"}`, "nonsense"},
 		{`{"id":"j1","schedule":"0 9 * * 1","timezone":"Mars/Base","post":["web:/a"],"text":"t"}`, "Mars/Base"},
-		{`{"id":"j1","post":["web:/a"],"text":"t"}`, "neither at nor schedule"},
+		{`{"id":"j1","post":["web:/a"],"text":"t"}`, "either at or schedule"},
 		{`{"id":"j1","at":"2027-01-01T10:00:00Z","text":"t"}`, "want addresses"},
 		{`{"id":"j1","at":"2027-01-01T10:00:00Z","post":["web:/a","nowhere"],"text":"t"}`, "want addresses"},
 	} {

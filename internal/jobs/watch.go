@@ -59,7 +59,7 @@ func (w Watch) check() error {
 	if address := cmp.Or(w.URL, w.Feed); address != "" {
 		u, err := url.Parse(address)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return fmt.Errorf("%.100q is no address: want https://…", address)
+			return fmt.Errorf("%.100q is not an address: want https://…", address)
 		}
 	}
 	if len(w.Arguments) > 0 && (w.Tool == "" || !json.Valid(w.Arguments)) || len(w.Arguments) > maxTextBytes ||
@@ -75,7 +75,7 @@ func (w Watch) matcher() (func(line string) bool, error) {
 	if words, ok := strings.CutPrefix(w.For, "/"); ok && len(words) > 1 && strings.HasSuffix(words, "/") {
 		re, err := regexp.Compile("(?i)" + strings.TrimSuffix(words, "/"))
 		if err != nil {
-			return nil, fmt.Errorf("%q is no regular expression: %w", w.For, err)
+			return nil, fmt.Errorf("%q is not a regular expression: %w", w.For, err)
 		}
 		return re.MatchString, nil
 	}

@@ -133,8 +133,8 @@ func TestWatch_ThatCannotWork_IsRefused(t *testing.T) {
 		post := []string{general.String()}
 		for want, r := range map[string]jobs.Request{
 			"names a url, a feed or a tool": {Schedule: "hourly", Post: post, Watch: &jobs.Watch{}},
-			"is no address":                 {Schedule: "hourly", Post: post, Watch: &jobs.Watch{URL: "file:///etc/passwd"}},
-			"is no regular expression":      {Schedule: "hourly", Post: post, Watch: &jobs.Watch{URL: "https://a.example", For: "/(/"}},
+			"is not an address":                 {Schedule: "hourly", Post: post, Watch: &jobs.Watch{URL: "file:///etc/passwd"}},
+			"is not a regular expression":      {Schedule: "hourly", Post: post, Watch: &jobs.Watch{URL: "https://a.example", For: "/(/"}},
 			"go with a tool":                {Schedule: "hourly", Post: post, Watch: &jobs.Watch{URL: "https://a.example", Arguments: json.RawMessage(`{}`)}},
 			"goes with a schedule":          {At: "in 1h", Post: post, Watch: &jobs.Watch{URL: "https://a.example"}},
 		} {

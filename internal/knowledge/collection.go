@@ -148,7 +148,7 @@ func readRegularFile(path string) ([]byte, fs.FileInfo, error) {
 	case err != nil:
 		return nil, nil, withoutPath(err)
 	case !info.Mode().IsRegular():
-		return nil, nil, errors.New("it is no file")
+		return nil, nil, errors.New("it is not a file")
 	case info.Size() > maxFile:
 		return nil, nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
 	}

@@ -207,7 +207,7 @@ func TestAFileThatCannotBeReadKeepsNobodyFromTheOthers(t *testing.T) {
 	for _, f := range b.Files(t.Context(), "default", named) {
 		got[f.Name] = fmt.Sprint(f.Err)
 	}
-	want := map[string]string{"a.pdf": "the PDF is damaged", "b.txt": "<nil>", "c.txt": "it is no text",
+	want := map[string]string{"a.pdf": "the PDF is damaged", "b.txt": "<nil>", "c.txt": "it is not text",
 		"gone.md":  "stat the file: no such file or directory",
 		"tool.exe": "files of this kind are not read: PDF, Word, Excel, PowerPoint, HTML, Markdown, text and CSV are"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -219,7 +219,7 @@ func TestAnUploadedFileThatCannotBeReadTakesNoOthersPlace(t *testing.T) {
 	b, _ := base(t)
 	for _, c := range []struct{ name, data, want string }{
 		{"a.pdf", "fine", ""}, {"a.pdf", "broken", "a.pdf is not kept: the PDF is damaged"},
-		{"c.txt", "\x00", "c.txt is not kept: it is no text"}, {"d.md", " \n", "d.md is not kept: it holds no text"},
+		{"c.txt", "\x00", "c.txt is not kept: it is not text"}, {"d.md", " \n", "d.md is not kept: it holds no text"},
 	} {
 		var bad knowledge.BadFile
 		err := b.Put(t.Context(), "default", c.name, []byte(c.data))

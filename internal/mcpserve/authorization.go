@@ -305,7 +305,7 @@ func (a *Authorization) Read(q url.Values, issuer string) (AuthorizationRequest,
 	// An answer, also one that says what is wrong, goes nowhere but to a registered address.
 	if !c.allows(request.Redirect) {
 		return request, &RequestError{
-			Reason: "The address that the access would be sent to is not one that the program registered.",
+			Reason: "The program has not registered the address that the access would be sent to.",
 		}
 	}
 	request.Client = c.Name
@@ -365,7 +365,7 @@ func (a *Authorization) Approve(q AuthorizationRequest, granted Access, issuer s
 func (a *Authorization) exchange(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxRegistration)
 	if err := r.ParseForm(); err != nil {
-		writeOAuthError(w, http.StatusBadRequest, "invalid_request", "the body is no form of at most 16 KiB")
+		writeOAuthError(w, http.StatusBadRequest, "invalid_request", "the body must be a form of at most 16 KiB")
 		return
 	}
 	if r.PostForm.Get("grant_type") != "authorization_code" {

@@ -125,7 +125,7 @@ func (s *Server) Handler(tokens *Tokens, refuse http.HandlerFunc) http.Handler {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadRequest)
 			_ = json.NewEncoder(w).Encode(sdk.NewJSONRPCError(sdk.NewRequestId(nil), sdk.INVALID_REQUEST,
-				"this server takes one message a request: send those of the batch one by one", nil))
+				"this server takes one message a request: send the messages of the batch one by one", nil))
 			return
 		}
 		r.Body = struct {

@@ -62,7 +62,7 @@ func (b Bot) Samples() []Sample {
 		gauge("ravenbot_work_waiting", "Messages and posts queued.", float64(load.Waiting)),
 		counter("ravenbot_posts_repeated_total",
 			"Posts that may be there twice, because a crash left unknown whether they had been accepted.", float64(c.Repeated)),
-		counter("ravenbot_losses_told_total", "Undelivered posts whose places have been told so.", float64(c.Notified)),
+		counter("ravenbot_losses_told_total", "Undelivered posts whose conversations were informed.", float64(c.Notified)),
 	}
 	for outcome, n := range map[string]int64{
 		"accepted":     c.Accepted,
@@ -81,8 +81,8 @@ func (b Bot) Samples() []Sample {
 	for _, h := range b.Platforms.Health() {
 		list = append(list, gauge("ravenbot_platform_connected", "Whether a platform is connected.", oneIf(h.Connected),
 			"platform", h.Name),
-			gauge("ravenbot_platform_shards", "Of the sessions by which the events of a platform come, those that this "+
-				"replica has of those that are divided among replicas.", float64(len(h.Shards)), "platform", h.Name),
+			gauge("ravenbot_platform_shards", "Sessions (shards) of a platform that this "+
+				"replica has.", float64(len(h.Shards)), "platform", h.Name),
 			counter("ravenbot_platform_rate_limited_total",
 				"Notices of a platform that it keeps events back, because there are too many.", float64(h.RateLimited),
 				"platform", h.Name))
@@ -119,7 +119,7 @@ func (b Bot) modelSamples() (list []Sample) {
 	for _, m := range b.Models() {
 		s := m.Status()
 		list = append(list, gauge("ravenbot_model_circuit_open",
-			"Whether a model is not asked, because it failed repeatedly.", oneIf(s.State != breaker.Closed), "model", s.Name))
+			"1 while a model is not used because it failed repeatedly.", oneIf(s.State != breaker.Closed), "model", s.Name))
 		var all measure.Sum
 		for outcome, sum := range m.Ended() {
 			all = all.Plus(sum)
@@ -193,7 +193,7 @@ func (b Bot) storeSamples() []Sample {
 	}
 	list = append(list,
 		gauge("ravenbot_replica_active", "Whether this replica answers: all do that run.", 1),
-		gauge("ravenbot_replica_leader", "Whether this replica leads, and does what has to be done once.",
+		gauge("ravenbot_replica_leader", "1 on the replica that leads.",
 			oneIf(b.IsLeader())),
 		gauge("ravenbot_store_healthy", "Whether the store can be written and no damage is known.",
 			oneIf(b.Store.Health() == nil)),

@@ -87,7 +87,7 @@ func (p *Policy) decideForAll(in call) tool.Verdict {
 		if other := p.decide(in); other.Decision == tool.Allow {
 			continue
 		}
-		reason := "words of somebody were read before who may not run it unasked"
+		reason := "the conversation contains words of somebody who cannot run it without a question"
 		if id != "" {
 			reason = "words of " + id + " were read before, who may not run it unasked"
 		}

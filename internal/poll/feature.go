@@ -48,7 +48,7 @@ func (*Service) Commands() []chat.CommandSpec {
 				Required: true,
 				Label:    labelOptions,
 			},
-			{Name: "closes", Summary: "When it closes: 30m, 2h or 3d; a day if you say nothing", Label: labelCloses},
+			{Name: "closes", Summary: "When it closes: 30m, 2h or 3d; after a day by default", Label: labelCloses},
 		},
 	}}
 }
@@ -57,7 +57,7 @@ func (*Service) Commands() []chat.CommandSpec {
 func (*Service) Buttons() []feature.Button {
 	return []feature.Button{
 		{Word: wordVote, Who: "everybody in the conversation", Does: "votes in a poll; again takes the vote back"},
-		{Word: wordClose, Who: "whoever started the poll, or an administrator", Does: "closes a poll"},
+		{Word: wordClose, Who: "the person who started the poll, or an administrator", Does: "closes a poll"},
 	}
 }
 

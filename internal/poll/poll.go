@@ -494,7 +494,7 @@ func (s *Service) closeByPress(ctx context.Context, m chat.Message, id string) (
 		return "", inputError("This poll is closed already.")
 	case !p.mayClose(m):
 		s.mu.Unlock()
-		return "", inputError("Only whoever started the poll, or an administrator, can close it.")
+		return "", inputError("Only the person who started the poll, or an administrator, can close it.")
 	}
 	// closePoll locks again. A poll that somebody else closes in between stays closed by them.
 	s.mu.Unlock()

@@ -306,7 +306,7 @@ func TestPoll_IsClosedByItsAuthorOrAnAdministrator(t *testing.T) {
 		by   chat.User
 		may  bool
 		told string
-	}{{bert, false, "Only whoever started"}, {anna, true, "closed by anna"}, {root, true, "closed by root"}} {
+	}{{bert, false, "Only the person who started"}, {anna, true, "closed by anna"}, {root, true, "closed by root"}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
 			s, stop := w.run(t)

@@ -58,7 +58,7 @@ func trustClock(ctx context.Context, o Options) bool {
 		}
 		o.Log.Warn("clock is far ahead of the last retention run; not deleting old records yet",
 			"last", last.At.UTC(), "ahead", ahead.Round(time.Second), "until", next.Doubt.Add(doubtFor).UTC(),
-			"remedy", "set the clock where it is wrong")
+			"remedy", "correct the clock")
 	}
 	if err := saveLook(ctx, o.Store, next); err != nil {
 		logFailure(ctx, o.Log, err)

@@ -123,7 +123,7 @@ func (r *Roster) Why(sim Simulation) (Verdict, error) {
 		}
 	}
 	if verdict.Verdict == string(tool.Ask) {
-		verdict.Approvers = "whoever asks, or an administrator"
+		verdict.Approvers = "the asker or an administrator"
 		if named := q.r.o.Rules().Decide(q.intent()).Approvers; len(named) > 0 {
 			verdict.Approvers = strings.Join(named, ", ")
 		}
@@ -221,7 +221,7 @@ func (q inquiry) askServer() Finding {
 func (q inquiry) askChannel() Finding {
 	const layer = "channel"
 	if q.channel.Platform == q.r.o.RoomPlatform {
-		return finding(layer, true, "whoever has logged in is answered in web rooms")
+		return finding(layer, true, "everybody who has logged in is answered in web rooms")
 	}
 	rule, ok := q.state.config.ChannelRule(q.channel.String())
 	switch {

@@ -140,7 +140,7 @@ func New(o Options) *Roster {
 	return r
 }
 
-// Apply takes up a configuration with its models, and the agents kept beside it. With an error, which is the store's,
+// Apply takes up a configuration with its models, and the agents kept next to it. With an error, which is the store's,
 // nothing has changed. Turns under way keep the profile that they began with.
 func (r *Roster) Apply(c *config.Config, models map[string]agent.Model) error {
 	r.changes.Lock()

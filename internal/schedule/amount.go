@@ -120,7 +120,7 @@ func (p *wordParser) acceptAmount() (a amount, found bool, err error) {
 		return a, false, errTooFar
 	}
 	if unit.elapsed == 0 && n != math.Trunc(n) {
-		return a, false, fmt.Errorf("%s is no number of whole days", p.textSince(before))
+		return a, false, fmt.Errorf("%s is not a number of whole days", p.textSince(before))
 	}
 	return amount{time.Duration(n * float64(unit.elapsed)), int(n) * unit.days, int(n) * unit.months}, true, nil
 }

@@ -69,7 +69,7 @@ func (c clock) within(part dayPart) (int, error) {
 	case part.contains(c.minute):
 		return c.minute, nil
 	}
-	return 0, fmt.Errorf("%q is no time of the %s", c.text, part.name)
+	return 0, fmt.Errorf("%q is not a time of the %s", c.text, part.name)
 }
 
 // clockTime matches a time of day in digits; "h" stands between or behind hours and minutes, as in French.
@@ -217,7 +217,7 @@ func checkHours(times []clock, countsToTwelve bool) error {
 			(!countsToTwelve || c.minute >= openHours || slices.ContainsFunc(times, isFull)) {
 			continue
 		}
-		return fmt.Errorf("%q may be %s or %s; say which", c.text, formatMinute(c.minute%(12*60))+" in the morning",
+		return fmt.Errorf("%q may be %s or %s; name one", c.text, formatMinute(c.minute%(12*60))+" in the morning",
 			formatMinute(c.minute%(12*60)+12*60))
 	}
 	return nil

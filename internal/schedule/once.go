@@ -43,7 +43,7 @@ func (p *wordParser) parseAhead(s *sentence) (found bool, err error) {
 	before := p.words
 	isIn := p.accept("in")
 	if isIn && p.next() == "" {
-		return false, errors.New("it does not say how long from now")
+		return false, errors.New("it names no time span")
 	}
 	a, found, err := p.acceptAmounts()
 	hasAnchor := found && p.acceptAnchor()
@@ -51,7 +51,7 @@ func (p *wordParser) parseAhead(s *sentence) (found bool, err error) {
 	case isIn && (err != nil || !found):
 		return false, err
 	case isIn && a == amount{}:
-		return false, fmt.Errorf("%q is no time ahead", p.textSince(before))
+		return false, fmt.Errorf("%q is not a time in the future", p.textSince(before))
 	case isIn, found && (hasAnchor || p.acceptAll("from now")):
 	case !found || err != nil || s.known != 0 || len(p.words) > 0:
 		return false, nil
@@ -172,7 +172,7 @@ func (s *sentence) checkOnce() error {
 	case len(s.times) > 1:
 		return fmt.Errorf("it names two times of day, %q and %q", s.times[0].text, s.times[1].text)
 	case s.hasSeveralDays():
-		return errors.New("it names several days; say \"every\" before them, if it is to be repeated")
+		return errors.New("it names several days; write \"every\" before them to repeat it")
 	case s.has(saidRelative) && (len(s.days)+int(s.months)+s.year > 0 || s.within != ""):
 		return errors.New("it names two days")
 	case s.ahead.elapsed != 0 && len(s.times) > 0:
@@ -231,7 +231,7 @@ func (s *sentence) nextDate(now time.Time, fits func(time.Time) bool) (date time
 		return date, err
 	// "last friday" alone is the one that was.
 	case (r.lastDate || r.weeks&1 != 0 || r.pooled) && r.month|s.months == 0:
-		return date, errors.New("it does not say of what: say \"of the month\"")
+		return date, errors.New("it lacks a month or year: write \"of the month\"")
 	case s.months != 0 && r.month != 0 && r.month != allMonths:
 		return date, errors.New("it names two months")
 	case s.months != 0:

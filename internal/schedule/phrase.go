@@ -101,7 +101,7 @@ func (p *phrase) time(text string, err error) (due time.Time, _ error) {
 	case len(p.sentences) > 1:
 		err = errors.New("it names two times; make one reminder for each, or say \"every\"")
 	case p.start != 0 || p.end != 0:
-		err = errors.New("one time has no first or last day; say \"every\", if it is to be repeated")
+		err = errors.New("one time has no first or last day; write \"every\" to repeat it")
 	default:
 		due, err = p.sentences[0].due(p.now)
 	}

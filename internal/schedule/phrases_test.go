@@ -512,12 +512,12 @@ func TestParseTime_NamesWhatIsWrong(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 30, 0, time.UTC)
 	for text, want := range map[string]string{
 		"at": `something is missing after "at"`, "tomorrow at": `something is missing after "at"`,
-		"in": "it does not say how long from now", "in 20": `something is missing after "20"`,
+		"in": "it names no time span", "in 20": `something is missing after "20"`,
 		"in a":           `something is missing after "a"`,
 		"in 2 hours and": `something is missing after "and"`, "in half an": `something is missing after "half an"`,
 		"tomorrow at 9 and 17": `two times of day, "9" and "17"`, "friday 3": `"3" may be a time or something else`,
 		"tomorrow friday at 9": "it names two days",
-		"in 0 days at 9":       `"in 0 days" is no time ahead`,
+		"in 0 days at 9":       `"in 0 days" is not a time in the future`,
 		"morning evening at 8": `how "evening at 8" belongs`,
 		"in the morning":       "it does not say at what time", "now": `"now" was not understood`,
 		"24/12 at 9":     `"24/12" is read differently in different countries`,
@@ -530,8 +530,8 @@ func TestParseTime_NamesWhatIsWrong(t *testing.T) {
 		"in 2 hours at 9":      "both a time of day and how long from now",
 		"tomorrow in 2 hours":  "both a day and how long from now",
 		"wednesday night at 1": `on which day "1" of that night is`, "30 february at 9": "no such date",
-		"in 1.5 days": "1.5 days is no number of whole days", "in 2 fathoms": `"fathoms" was not understood`,
-		"tomorrow at 7pm in the morning": `"7pm" is no time of the morning`, "at 25": `"25" is not a time of day`,
+		"in 1.5 days": "1.5 days is not a number of whole days", "in 2 fathoms": `"fathoms" was not understood`,
+		"tomorrow at 7pm in the morning": `"7pm" is not a time of the morning`, "at 25": `"25" is not a time of day`,
 	} {
 		if _, err := ParseTime(text, time.UTC, now); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want it to mention %q", text, err, want)

@@ -48,9 +48,9 @@ func (s *sentence) checkTimes() error {
 	case s.part.name != "" && s.every > 0:
 		return fmt.Errorf("it is not clear when the %s begins and ends; say \"from 8 to 12\"", s.part.name)
 	case s.period == periodDay && s.count > 0 && (s.every > 0 || len(s.times) != s.count):
-		return errors.New("it says how often a day, but names another number of times")
+		return errors.New("the number of times a day differs from the times that it names")
 	case s.period != "" && s.period != periodDay && s.count > 1:
-		return fmt.Errorf("more than once a %s is not understood; name the days alone", s.period)
+		return fmt.Errorf("more than once a %s is not understood; name only the days", s.period)
 	case s.has(saidWindow) && len(s.offsets) > 0:
 		return errors.New("a time window does not go with a minute of the hour")
 	}
@@ -96,10 +96,10 @@ func (s *sentence) fillDay(d *rule) error {
 	case s.period == periodYear && d.month == 0 && s.months == 0:
 		return errors.New("it does not say in which month of the year")
 	case d.pooled && d.month == 0 && s.months == 0 && s.period != periodMonth && s.period != periodQuarter:
-		return errors.New("it does not say of what: say \"of the month\"")
+		return errors.New("it lacks a month or year: write \"of the month\"")
 	// "last sunday" alone is the one that was.
 	case d.weeks&1 != 0 && d.month == 0 && s.months == 0 && !s.repeated:
-		return errors.New("it does not say of what: say \"of the month\"")
+		return errors.New("it lacks a month or year: write \"of the month\"")
 	case d.month != 0 && d.month != allMonths && s.months != 0:
 		return errors.New("it names two kinds of months")
 	case s.months != 0:
@@ -120,7 +120,7 @@ func (s *sentence) fillDay(d *rule) error {
 		}
 	}
 	if d.isOneDate() && !s.repeated {
-		return errors.New("it names one date; say \"every year on\" before it, if it is to be repeated")
+		return errors.New("it names one date; write \"every year on\" before it to repeat it")
 	}
 	d.everyDays, d.everyWeeks = s.everyDays, s.everyWeeks
 	return nil
@@ -154,7 +154,7 @@ func (s *sentence) limitDays() error {
 		d.dow &^= s.without
 		d.month &^= s.withoutMonths
 		if d.month == 0 || s.without != 0 && d.dow == 0 {
-			return errors.New("nothing is left of it behind \"except\"")
+			return errors.New("\"except\" leaves out all of it")
 		}
 	}
 	return nil

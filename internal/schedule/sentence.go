@@ -91,7 +91,7 @@ func (p *wordParser) parseSentence() (s sentence, err error) {
 		s = known
 		// Without an "and" it is not clear where one schedule ends and the next begins.
 		if !joined {
-			return s, fmt.Errorf("it is not clear how %q belongs to what was said before it; say \"and\" between two schedules",
+			return s, fmt.Errorf("it is unclear how %q belongs to the words before it; write \"and\" between two schedules",
 				strings.Join(before, " "))
 		}
 		p.words = behind

@@ -113,7 +113,7 @@ func splitCity(words []string) (name string, rest []string, err error) {
 	if len(words) > 0 {
 		last = words[len(words)-1] + " "
 	}
-	return "", nil, fmt.Errorf("%q is no time zone that I know; say \"Europe/Oslo\" or \"Oslo time\"", last+"time")
+	return "", nil, fmt.Errorf("%q is not a time zone that I know; say \"Europe/Oslo\" or \"Oslo time\"", last+"time")
 }
 
 // findZone returns the first zone that is meant.

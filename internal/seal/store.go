@@ -68,7 +68,7 @@ func compareKey(raw json.RawMessage, box *Box) error {
 		_, err = box.Open(keyCheckKey, kept.Sealed)
 	}
 	if err != nil {
-		return fmt.Errorf("the key for secrets is not the one that this store was made with: set storeKey "+
+		return fmt.Errorf("this store was made with another key for secrets: set storeKey "+
 			"(RAVENBOT_STORE_KEY) to the same value for all replicas, or copy the .key file of the first one: %w", err)
 	}
 	return nil
@@ -122,7 +122,7 @@ func (s Store) Items(ctx context.Context, kind string) (map[string]json.RawMessa
 			}
 		case err != nil:
 			s.Log.Error("failed to decrypt a stored item", "kind", kind, "name", name, "error", err,
-				"remedy", "restore the key file beside the store, or add it again")
+				"remedy", "restore the key file next to the store, or add it again")
 			delete(items, name)
 		default:
 			items[name] = plain

@@ -145,7 +145,7 @@ func (r *Repository) describe(m chat.Message) string {
 			}
 		}
 		if rules.isLocked(one) {
-			line += ", set by administrators alone"
+			line += ", set only by administrators"
 		}
 		lines = append(lines, line)
 	}

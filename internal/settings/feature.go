@@ -41,8 +41,8 @@ const wordAgain = "settings_again"
 func (*Repository) Buttons() []feature.Button {
 	return []feature.Button{{
 		Word: wordAgain,
-		Who:  "whoever sent the form",
-		Does: "opens the form again with what was filled in",
+		Who:  "the sender of the form",
+		Does: "opens the form again with its entries",
 	}}
 }
 

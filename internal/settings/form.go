@@ -77,7 +77,7 @@ func (r *Repository) Form(ctx context.Context, m chat.Message) (*chat.Form, erro
 	}
 	switch words {
 	case "", "me":
-		intro := "They hold for you wherever you write to me, before those of the channel."
+		intro := "They apply to you everywhere, before the channel's settings."
 		f := r.newForm(formMe, "Your settings", intro, m)
 		// Platforms refuse a form without fields.
 		if len(f.Fields) == 0 {
@@ -140,14 +140,14 @@ func (r *Repository) newForm(id, title, intro string, m chat.Message) *chat.Form
 		{
 			Name:  fieldSteps,
 			Label: "Rounds of tool calls",
-			Help:  fmt.Sprintf("1 to %d; empty: as configured", maxSteps),
+			Help:  fmt.Sprintf("1 to %d; as configured if empty", maxSteps),
 			Kind:  chat.Number,
 			Value: steps,
 		},
 		{
 			Name:  fieldPrompt,
 			Label: "Your words before the agent's prompt",
-			Help:  "Empty: those of the bot",
+			Help:  "If empty, the bot's settings apply",
 			Kind:  chat.Text,
 			Value: systemPrompt(l),
 			Max:   maxFormPrompt,
@@ -176,7 +176,7 @@ func (r *Repository) dropLocked(f *chat.Form) {
 		f.Fields = slices.DeleteFunc(f.Fields, func(field chat.Field) bool { return field.Name == s.word })
 	}
 	if len(locked) > 0 {
-		f.Intro += " Set by administrators alone: " + strings.Join(locked, ", ") + "."
+		f.Intro += " Only administrators set: " + strings.Join(locked, ", ") + "."
 	}
 }
 

@@ -72,7 +72,7 @@ func (m MemberRules) check(l Layer) error {
 		}
 	}
 	if !m.opensModel(l.Model) {
-		return fmt.Errorf("you may not choose the model %q yourself; open to you: %s", l.Model, strings.Join(m.Models, ", "))
+		return fmt.Errorf("you cannot choose the model %q yourself; open to you: %s", l.Model, strings.Join(m.Models, ", "))
 	}
 	return nil
 }

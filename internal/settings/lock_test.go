@@ -32,7 +32,7 @@ func TestLocked_MemberSetsIt_KeepsTheChannelsValue(t *testing.T) {
 	for text, want := range map[string]string{
 		"tools on":   "tools.enabled is locked",
 		"steps 100":  "tools.maxSteps is locked",
-		"model dear": `may not choose the model "dear" yourself; open to you: default, fast`,
+		"model dear": `cannot choose the model "dear" yourself; open to you: default, fast`,
 	} {
 		if d := say(b, anna, text); !d.Failed || !strings.Contains(d.Text, want) {
 			t.Errorf("%s is answered %q, want %q in it", text, d.Text, want)
@@ -44,7 +44,7 @@ func TestLocked_MemberSetsIt_KeepsTheChannelsValue(t *testing.T) {
 	}
 	// What is not locked can still be set beside values from before.
 	if d := say(b, anna, "model fast"); d.Failed || b.Effective(thread, "U1").Model != "fast" ||
-		!strings.Contains(d.Text, "set by administrators alone") {
+		!strings.Contains(d.Text, "set only by administrators") {
 		t.Errorf("an open model: %s", d.Text)
 	}
 	seven := 7
@@ -64,7 +64,7 @@ func TestLocked_Form_ShowsWhatMaySet(t *testing.T) {
 	m := chat.Message{Conversation: thread, Author: chat.User{ID: "U1"}, Command: "settings"}
 	f, err := b.Form(t.Context(), m)
 	if err != nil || len(f.Fields) != 3 || len(f.Fields[0].Options) != 2 ||
-		!strings.Contains(f.Intro, "administrators alone: tools, steps.") {
+		!strings.Contains(f.Intro, "Only administrators set: tools, steps.") {
 		t.Fatalf("form %+v, %v", f, err)
 	}
 	// A form that was opened before the lock, or was made up.

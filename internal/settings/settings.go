@@ -244,7 +244,7 @@ func (l Layer) check() error {
 		return fmt.Errorf("tools.systemPrompt is %d bytes, want at most %d of UTF-8", len(*p), maxPromptBytes)
 	}
 	if utf8.RuneCountInString(l.Language) > maxLanguageChars || strings.ContainsAny(l.Language, "\n\r") {
-		return fmt.Errorf("language is no name of a language: want one line of at most %d characters", maxLanguageChars)
+		return fmt.Errorf("language is not the name of a language: want one line of at most %d characters", maxLanguageChars)
 	}
 	// LoadLocation takes "Local" for the zone of this machine, which says nothing about the user.
 	if _, err := time.LoadLocation(l.Timezone); err != nil || l.Timezone == "Local" {

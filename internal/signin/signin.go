@@ -166,7 +166,7 @@ func (s *Service) offerLink(ctx context.Context, c oauth.Consent) error {
 	}
 	known, ok := s.callers.Load(c.User)
 	if !ok {
-		return fmt.Errorf("offer %s a sign-in to MCP server %s: it is not known where they are", c.User, c.Server)
+		return fmt.Errorf("offer %s a sign-in to MCP server %s: their direct message is not known", c.User, c.Server)
 	}
 	caller := known.(tool.Caller)
 	caller.Report = nil // the call whose progress it shows may have ended

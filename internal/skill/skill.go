@@ -101,7 +101,7 @@ func Faults(err error) []*Fault {
 func matchFolders(pattern string) ([]string, error) {
 	found, err := filepath.Glob(pattern)
 	if err != nil {
-		return nil, &Fault{pattern, "it is no valid pattern", "write a folder, or a pattern such as skills/*"}
+		return nil, &Fault{pattern, "it is not a valid pattern", "write a folder, or a pattern such as skills/*"}
 	}
 	var folders []string
 	for _, folder := range found {
@@ -110,7 +110,7 @@ func matchFolders(pattern string) ([]string, error) {
 		}
 	}
 	if len(folders) == 0 {
-		return nil, &Fault{pattern, "there is no folder with a " + fileName, "create one, or remove the name"}
+		return nil, &Fault{pattern, "there is not a folder with a " + fileName, "create one, or remove the name"}
 	}
 	return folders, nil
 }
@@ -143,7 +143,7 @@ func open(folder string) (Skill, error) {
 	d.KnownFields(true)
 	if err := d.Decode(&m); err != nil && !errors.Is(err, io.EOF) {
 		return fault("its front matter cannot be read: "+oneLine(err.Error()),
-			"use name, description, license, compatibility, metadata and allowed-tools alone, as YAML")
+			"use only name, description, license, compatibility, metadata and allowed-tools, as YAML")
 	}
 	base := filepath.Base(folder)
 	switch {
@@ -155,7 +155,7 @@ func open(folder string) (Skill, error) {
 	case m.Name != base:
 		return fault(fmt.Sprintf("the name is %s, the folder is called %s", m.Name, base), "give both the same name")
 	case strings.TrimSpace(m.Description) == "":
-		return fault("it has no description", "say what it does and when to use it")
+		return fault("it has no description", "describe its purpose and when to use it")
 	case utf8.RuneCountInString(m.Description) > maxDescription:
 		return fault(fmt.Sprintf("the description has more than %d characters", maxDescription), "shorten it")
 	case utf8.RuneCountInString(m.Compatibility) > maxCompatibility:
@@ -182,7 +182,7 @@ func split(text string) (head, body string, ok bool) {
 }
 
 // errNotText means that a file is not for reading.
-var errNotText = errors.New("it is no text")
+var errNotText = errors.New("it is not text")
 
 // readFile returns a text file below a folder. Links that lead out of the folder are not followed.
 func readFile(folder, name string) (string, error) {
@@ -200,7 +200,7 @@ func readFile(folder, name string) (string, error) {
 	case info.IsDir():
 		return "", errors.New("it is a folder")
 	case !info.Mode().IsRegular(): // a pipe would be waited for
-		return "", errors.New("it is no file")
+		return "", errors.New("it is not a file")
 	case info.Size() > maxFile:
 		return "", fmt.Errorf("it is larger than %d KiB", maxFile>>10)
 	}

@@ -39,7 +39,7 @@ func TestLoad_FrontMatter(t *testing.T) {
 		"no front matter":    {"a", "# A", "it has no front matter; begin it with"},
 		"no end":             {"a", "---\nname: a\n", "it has no front matter"},
 		"nothing in it":      {"a", "---\n---\nbody", "it has no name; add name: a"},
-		"no description":     {"a", "---\nname: a\n---\n", "it has no description; say what it does"},
+		"no description":     {"a", "---\nname: a\n---\n", "it has no description; describe its purpose"},
 		"a long description": {"a", "---\nname: a\ndescription: " + long + "\n---\n", "the description has more than 1024 characters"},
 		"another folder":     {"b", "---\nname: a\ndescription: x\n---\n", "the name is a, the folder is called b; give both the same name"},
 		"capitals":           {"A", "---\nname: A\ndescription: x\n---\n", `the name "A" is not allowed; use at most 64 lower-case`},
@@ -50,7 +50,7 @@ func TestLoad_FrontMatter(t *testing.T) {
 		"the same key twice": {"a", "---\nname: a\nname: a\ndescription: x\n---\n", "already defined"},
 		"no YAML":            {"a", "---\nname: [a\n---\n", "its front matter cannot be read"},
 		"a list as name":     {"a", "---\nname: [a]\ndescription: x\n---\n", "its front matter cannot be read"},
-		"no text":            {"a", "---\nname: a\x00\n---\n", "it is no text"},
+		"no text":            {"a", "---\nname: a\x00\n---\n", "it is not text"},
 		"too large":          {"a", good + strings.Repeat("x", 256<<10), "it is larger than 256 KiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestLoad_Patterns(t *testing.T) {
 		"named twice":        {[]string{"one/a", "one/[ab]"}, "a b", nil},
 		"one of them broken": {[]string{"one/*"}, "a b", []string{"it has no front matter"}},
 		"two of one name":    {[]string{"one/a", "two/*"}, "a", []string{"there is another skill called a"}},
-		"nothing there":      {[]string{"three/*", "one/b"}, "b", []string{"there is no folder with a SKILL.md; create one, or remove the name"}},
-		"no pattern":         {[]string{"one/["}, "", []string{"it is no valid pattern"}},
+		"nothing there":      {[]string{"three/*", "one/b"}, "b", []string{"there is not a folder with a SKILL.md; create one, or remove the name"}},
+		"no pattern":         {[]string{"one/["}, "", []string{"it is not a valid pattern"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var patterns, names []string
@@ -146,7 +146,7 @@ func TestReadTool_ReadsTheCallersSkillsAlone(t *testing.T) {
 		"an absolute link":      {"helper", `{"name":"pdf-forms","file":"abs.md"}`, "not within the skill's folder", true},
 		"through a link":        {"helper", `{"name":"pdf-forms","file":"up/secret.txt"}`, "not within the skill's folder", true},
 		"a folder":              {"helper", `{"name":"pdf-forms","file":"references"}`, "it is a folder", true},
-		"a picture":             {"helper", `{"name":"pdf-forms","file":"logo.png"}`, "it is no text", true},
+		"a picture":             {"helper", `{"name":"pdf-forms","file":"logo.png"}`, "it is not text", true},
 		"what is not there":     {"helper", `{"name":"pdf-forms","file":"b.md"}`, "there is no such file", true},
 		"arguments of any kind": {"helper", `[]`, "cannot unmarshal", true},
 	} {

@@ -174,7 +174,7 @@ func CheckShared(ctx context.Context, c *config.Config) (remark string, err erro
 	return db.Clock(), errors.Join(seal.CompareKey(ctx, db, box), db.Close())
 }
 
-// configuredKey returns the key of the configuration, or the one that read finds in the file beside the store.
+// configuredKey returns the key of the configuration, or the one that read finds in the file next to the store.
 func configuredKey(c *config.Config, read func(path string) ([]byte, error)) ([]byte, error) {
 	if text := c.StoreKey.Reveal(); text != "" {
 		return seal.ParseKey(text)
@@ -185,7 +185,7 @@ func configuredKey(c *config.Config, read func(path string) ([]byte, error)) ([]
 // keySuffix is added to the store's path for the file with the key that its secrets are encrypted with.
 const keySuffix = ".key"
 
-// OpenBox returns what encrypts secrets in the store, with the configured key or the one in the file beside it. Of a
+// OpenBox returns what encrypts secrets in the store, with the configured key or the one in the file next to it. Of a
 // shared store it returns an error where the key is another one than that of the first process.
 func OpenBox(ctx context.Context, c *config.Config, s store.Store) (*seal.Box, error) {
 	key, err := configuredKey(c, seal.LoadKey)

@@ -214,7 +214,7 @@ func (e element) fill(given []string, named bool) (field map[string]any, empty b
 			text = given[0]
 		}
 		if _, bad := strconv.ParseFloat(text, 64); e.Type == "number_input" && text != "" && bad != nil {
-			return nil, false, fmt.Errorf("%q is no number", text)
+			return nil, false, fmt.Errorf("%q is not a number", text)
 		}
 		if e.Max > 0 && runes(text) > e.Max {
 			return nil, false, fmt.Errorf("%d characters are too many", runes(text))

@@ -21,7 +21,7 @@ import (
 
 // markerMade is the text of the marker file beside the store: a store was made here. Without it a lost file would look
 // like a first start.
-const markerMade = "A store was made here; see the file beside this one.\n"
+const markerMade = "A store was made here; see the file next to this one.\n"
 
 // markerPath returns the path of the marker file of a store.
 func markerPath(path string) string { return path + ".initialized" }

@@ -42,7 +42,7 @@ func (db *DB) Health() error {
 	case h.isStalled():
 		return &store.SystemError{Path: db.path,
 			What: fmt.Sprintf("its disk has not answered for %v", time.Since(h.began).Round(time.Second)),
-			Remedy: "see whether the disk, and the network where it is reached by one, works: " +
+			Remedy: "check the disk, and its network connection if it has one: " +
 				"the bot goes on by itself when the disk answers",
 			Err: os.ErrDeadlineExceeded, Code: os.ErrDeadlineExceeded}
 	case h.refuse != nil:

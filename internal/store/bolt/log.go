@@ -306,7 +306,7 @@ func findLogs(path string) (list []foundLog, err error) {
 		list[0], list[1] = list[1], list[0]
 	}
 	if len(list) == 2 && list[1].start.follows != list[0].id {
-		return nil, damagedError(path, "the two logs beside it do not belong together", logRemedy(list[0].path, list[1].path))
+		return nil, damagedError(path, "its two logs do not belong together", logRemedy(list[0].path, list[1].path))
 	}
 	return list, nil
 }
@@ -403,7 +403,7 @@ func restoreCheckpoint(path string, logs []foundLog) (err error) {
 		for _, l := range logs {
 			paths = append(paths, l.path)
 		}
-		return damagedError(path, "the log beside it belongs to another state of the file", logRemedy(paths...))
+		return damagedError(path, "its log belongs to another state of the file", logRemedy(paths...))
 	}
 	header := bytes.Clone(logs[0].start.header)
 	for i := range uint64(2) {

@@ -184,7 +184,7 @@ func (b *bucket) appendTo(key, element []byte) error {
 	}
 	list, err := unseal(old)
 	if err == nil && !bytes.HasSuffix(list, []byte("}]")) {
-		err = errors.New("it is no list")
+		err = errors.New("it is not a list")
 	}
 	if err != nil {
 		return damagedError(b.tx.db.path, fmt.Sprintf("record %q: %v", key, err), restoreRemedy)

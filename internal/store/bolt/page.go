@@ -51,7 +51,7 @@ func parseMeta(b []byte) (meta, bool) {
 }
 
 // errNoHeader is returned for a file that is no store, or whose headers are both damaged.
-var errNoHeader = errors.New("it has no good header, or is no store")
+var errNoHeader = errors.New("it has no valid header, or is not a store")
 
 // readMetas returns the header in effect, and how many of the two are good. bbolt writes
 // them in turn, so one that is much older than the other counts as damaged. It returns errNoHeader

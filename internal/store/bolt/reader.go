@@ -44,7 +44,7 @@ const maxFaults = 20
 // maxDepth is more than any tree of pages has levels.
 const maxDepth = 64
 
-const headerFault = "one of its two headers is damaged, which may have told of the last change"
+const headerFault = "one of its two headers is damaged, which may have held the last change"
 
 // readFile reads the file at path, which nobody may be writing to. The error is that of ctx, of reading or of visit; what
 // is wrong with the file is in the faults.
@@ -65,7 +65,7 @@ func readFile(ctx context.Context, path string, logs []foundLog, visit func(stor
 			r.goodHeaders = 2
 			return r, r.readPages()
 		}
-		r.addFault("the log beside it belongs to another state of the file")
+		r.addFault("its log belongs to another state of the file")
 	}
 	return r, r.readAll()
 }

@@ -50,10 +50,10 @@ var systemErrors = []struct {
 		"its disk cannot be read or written",
 		"look at the system's log (dmesg) and at the disk; the records may be whole",
 	},
-	{syscall.ENOTDIR, "a part of its path is no folder", "correct store in the configuration"},
+	{syscall.ENOTDIR, "a part of its path is not a folder", "correct store in the configuration"},
 	{syscall.EISDIR, "its path is a folder", "name a file as store in the configuration"},
 	{syscall.ENAMETOOLONG, "its path is too long", "name a shorter one as store in the configuration"},
-	{syscall.EFBIG, "the file may not grow any further", "raise the limit of the size of files (ulimit -f)"},
+	{syscall.EFBIG, "the file has reached its maximum size", "raise the limit of the size of files (ulimit -f)"},
 }
 
 // explainSystemError returns a *store.SystemError for an error of the system. Any other error comes

@@ -64,7 +64,7 @@ func (t *tx) claim(key string, owner int64) (r store.Replica, err error) {
 		read(b)
 	})
 	if err == nil && !isOwned {
-		err = &conflictError{errors.New("the key was released meanwhile")}
+		err = &conflictError{errors.New("the key has been released")}
 	}
 	return r, err
 }

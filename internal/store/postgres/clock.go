@@ -63,9 +63,9 @@ func (c *clock) behindAt(now instant) time.Duration {
 func describeClock(behind time.Duration) string {
 	switch by := behind.Abs().Round(time.Second); {
 	case behind > 0:
-		return fmt.Sprintf("the clock of this machine is %.0f s behind that of the database, which counts", by.Seconds())
+		return fmt.Sprintf("this machine's clock is %.0f s behind the database's clock, which applies", by.Seconds())
 	case behind < 0:
-		return fmt.Sprintf("the clock of this machine is %.0f s ahead of that of the database, which counts", by.Seconds())
+		return fmt.Sprintf("this machine's clock is %.0f s ahead of the database's clock, which applies", by.Seconds())
 	}
 	return ""
 }
@@ -82,7 +82,7 @@ func (db *DB) logClock(logged time.Duration) time.Duration {
 	behind := db.clock.behindAt(readInstant())
 	switch {
 	case behind == 0 && logged != 0:
-		db.log.Info("the clock of this machine agrees with that of the database again")
+		db.log.Info("this machine's clock agrees with the database's clock again")
 	case (behind - logged).Abs() > maxClockError:
 		db.log.Warn(describeClock(behind), "remedy", "have a time server set the clock of this machine, and that of the "+
 			"database; certificates are checked by the one of this machine")

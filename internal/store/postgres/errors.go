@@ -63,7 +63,7 @@ func (db *DB) explain(err error) error {
 		return err
 	case errors.As(err, &unknown):
 		return db.systemError("the connection was lost while a change was committed, and it could not be found out "+
-			"whether it was", "where what was done is missing, do it again", err)
+			"whether it was", "repeat anything that is missing", err)
 	case errors.As(err, &refused):
 		for _, e := range serverErrors {
 			if strings.HasPrefix(refused.Code, e.code) {
@@ -87,7 +87,7 @@ func (db *DB) explain(err error) error {
 			"the store as the certificate names it, and name the certificate of its authority: "+
 			"sslmode=verify-full&sslrootcert=FILE", err)
 	case errors.As(err, &replaced):
-		explained = db.systemError("another server has replaced the one that answers: its standby was promoted",
+		explained = db.systemError("another server has replaced the answering one: its standby was promoted",
 			"stop it, or make it a standby of the other one (pg_rewind); if it is the right one, because a backup of it was "+
 				"restored, restart the bot", err)
 		explained.Passing = true

@@ -145,8 +145,8 @@ func TestWhatCannotBeComputedIsSaid(t *testing.T) {
 	for _, one := range []struct{ tool, args, want string }{
 		{"tnb_bill_kwh_to_rm", `{"kwh":-1}`, "not between 0"},
 		{"tnb_bill_kwh_to_rm", `{"kwh":1e99}`, "not between 0"},
-		{"tnb_bill_kwh_to_rm", `{"kwh":1e999999999}`, "no decimal number"},
-		{"tnb_bill_kwh_to_rm", `{"kwh":"many"}`, "no decimal number"},
+		{"tnb_bill_kwh_to_rm", `{"kwh":1e999999999}`, "not a decimal number"},
+		{"tnb_bill_kwh_to_rm", `{"kwh":"many"}`, "not a decimal number"},
 		{"tnb_bill_kwh_to_rm", `{"kwh":0.0000001}`, "more than 6 decimals"},
 		{"tnb_bill_kwh_to_rm", `{}`, "missing"},
 		{"tnb_bill_rm_to_kwh", `{"rm":null}`, "missing"},
@@ -179,7 +179,7 @@ func TestAFaultyTariffIsRefused(t *testing.T) {
 		{`"senPerKWh":2`, `"senPerKWh":0`, "costs nothing"},
 		{`,"senPerKWh":1`, ``, "block 1 has no senPerKWh"},
 		{`[{"upToKWh":10,"senPerKWh":1},{"upToKWh":null,"senPerKWh":2}]`, `[]`, "0 blocks"},
-		{`2}]}`, `2}]} {}`, "behind the closing brace"},
+		{`2}]}`, `2}]} {}`, "after the closing brace"},
 	} {
 		text := strings.Replace(good, one.old, one.new, 1)
 		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), one.want) {

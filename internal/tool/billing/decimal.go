@@ -40,12 +40,12 @@ func (d *decimal) UnmarshalJSON(text []byte) error {
 		}
 	}
 	if !written().MatchString(s) {
-		return fmt.Errorf("%.40q is no decimal number", s)
+		return fmt.Errorf("%.40q is not a decimal number", s)
 	}
 	r, ok := new(big.Rat).SetString(s)
 	switch {
 	case !ok:
-		return fmt.Errorf("%.40q is no decimal number", s)
+		return fmt.Errorf("%.40q is not a decimal number", s)
 	case r.Sign() < 0 || r.Cmp(big.NewRat(most, 1)) > 0:
 		return fmt.Errorf("%s is not between 0 and %d", s, most)
 	case !whole(r, places):

@@ -74,7 +74,7 @@ func parse(text []byte) (*Tariff, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is something behind the closing brace")
+		return nil, errors.New("there is text after the closing brace")
 	}
 	t := &Tariff{name: l.Name, source: l.Source, currency: l.Currency, from: l.ValidFrom, to: l.ValidTo}
 	if err := t.checkHead(); err != nil {

@@ -242,7 +242,7 @@ func requireRegular(p location, info fs.FileInfo) error {
 	case info.IsDir():
 		return &modelError{fmt.Sprintf("%s is a folder; files_list shows what is in it", p), errKind}
 	}
-	return &modelError{fmt.Sprintf("%s is no regular file", p), errKind}
+	return &modelError{fmt.Sprintf("%s is not a regular file", p), errKind}
 }
 
 // maxSniffBytes is how much of a file is read to decide whether it is text.
@@ -256,7 +256,7 @@ func requireText(f io.ReaderAt, p location, info fs.FileInfo) error {
 		return err
 	}
 	if kind := binaryKind(start[:n]); kind != "" {
-		return &modelError{fmt.Sprintf("%s is no text but %s of %s", p, kind, formatSize(info.Size())), errKind}
+		return &modelError{fmt.Sprintf("%s is not text but %s of %s", p, kind, formatSize(info.Size())), errKind}
 	}
 	return nil
 }

@@ -123,8 +123,8 @@ func TestReading(t *testing.T) {
 	d.refuses("read", in{"path": "docs/guide.md", "from": 3, "to": 2}, "line 2 is before line 3")
 	d.refuses("read", in{"path": "docs/none.md"}, "docs/none.md does not exist")
 	d.refuses("read", in{"path": "docs/birds"}, "is a folder")
-	d.refuses("read", in{"path": "docs/photo.png"}, "is no text but image/png of 15 bytes")
-	d.refuses("read", in{"path": "docs/data.bin"}, "is no text but binary data")
+	d.refuses("read", in{"path": "docs/photo.png"}, "is not text but image/png of 15 bytes")
+	d.refuses("read", in{"path": "docs/data.bin"}, "is not text but binary data")
 }
 
 func TestALargeFileIsReadInParts(t *testing.T) {
@@ -225,7 +225,7 @@ func TestListing(t *testing.T) {
 		}
 	}
 	d.refuses("list", in{"path": "docs/none"}, "does not exist")
-	d.refuses("list", in{"path": "docs/[a"}, "is no pattern")
+	d.refuses("list", in{"path": "docs/[a"}, "is not a pattern")
 	d.refuses("list", in{"path": "docs/*/../../*"}, "goes up")
 	d.refuses("list", in{"path": "books/*"}, "matches no root")
 }

@@ -106,7 +106,7 @@ func parsePattern(s string) (pattern, error) {
 	var list pattern
 	for _, e := range strings.Split(path.Clean(s), "/") {
 		if _, err := path.Match(e, ""); err != nil {
-			return nil, fmt.Errorf("%s is no pattern: a bracket is not closed, or a \\ ends it", quoteName(s))
+			return nil, fmt.Errorf("%s is not a pattern: a bracket is not closed, or a \\ ends it", quoteName(s))
 		}
 		if e == "**" && len(list) > 0 && list[len(list)-1] == "**" {
 			continue

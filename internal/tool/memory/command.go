@@ -41,7 +41,7 @@ func (p *Pack) Command(ctx context.Context, m chat.Message) chat.Draft {
 		return chat.Draft{
 			Ephemeral: true,
 			Failed:    true,
-			Text:      "That failed; whoever runs the bot finds the reason in its log.",
+			Text:      "That failed; the bot's log has the reason.",
 		}
 	}
 	answer.Ephemeral = true
@@ -61,7 +61,7 @@ func (p *Pack) carryOut(ctx context.Context, m chat.Message, of scope, words []s
 	case verb == "export" && len(rest) == 0:
 		return p.export(ctx, of)
 	case verb == "delete" && len(rest) == 1 && of.isChannel() && !p.o.Manages(m):
-		err = userError("Only administrators remove what is remembered for a channel.")
+		err = userError("Only administrators remove notes of a channel.")
 	case verb == "delete" && len(rest) == 1:
 		d.Text, err = p.remove(ctx, of, rest[0])
 	default:
@@ -90,7 +90,7 @@ func cutVerb(words []string) (verb string, rest []string) {
 func parseNumber(s string) (uint64, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || n == 0 {
-		return 0, userError(fmt.Sprintf("%.40q is no number of a memory. %s", s, usage))
+		return 0, userError(fmt.Sprintf("%.40q is not the number of a note. %s", s, usage))
 	}
 	return n, nil
 }

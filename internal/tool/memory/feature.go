@@ -17,7 +17,7 @@ func (*Pack) Commands() []chat.CommandSpec {
 	return []chat.CommandSpec{{
 		Name:    "memory",
 		Summary: "See or delete what the bot remembers of you",
-		Help:    "what I was told to remember of you and of this channel",
+		Help:    "my notes about you and this channel",
 		Options: []chat.CommandOption{{
 			Name:    "text",
 			Summary: "For example: search flights; edit 3 new text; delete 3; channel list",

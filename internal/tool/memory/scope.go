@@ -44,6 +44,6 @@ func parseScope(written string) (scope, error) {
 			return of, nil
 		}
 	}
-	return scope{}, userError(fmt.Sprintf("%.80q is no scope: want user:PLATFORM/ID, such as user:slack/U123, "+
+	return scope{}, userError(fmt.Sprintf("%.80q is not a scope: want user:PLATFORM/ID, such as user:slack/U123, "+
 		"or channel:ADDRESS, such as channel:slack:T123/C456", written))
 }

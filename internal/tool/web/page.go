@@ -76,5 +76,5 @@ func Parse(body []byte, contentType, address string) (Page, error) {
 	case isText(kind):
 		return Page{URL: address, Text: strings.TrimSpace(page.Decode(body, contentType)), Links: []string{}}, nil
 	}
-	return Page{}, newReadError("%s is no page but %s of %d bytes.", cmp.Or(address, "The file"), kind, len(body))
+	return Page{}, newReadError("%s is not a page but %s of %d bytes.", cmp.Or(address, "The file"), kind, len(body))
 }

@@ -83,7 +83,7 @@ func (r Reader) ReadFile(ctx context.Context, body []byte, contentType, address,
 func fetchError(address string, err error) error {
 	switch {
 	case errors.Is(err, egress.ErrBlocked):
-		return newReadError("%s is on a private network, which pages may not be fetched from.", address)
+		return newReadError("%s is on a private network, and pages cannot be fetched from there.", address)
 	case errors.Is(err, egress.ErrTooLarge):
 		return newReadError("%s is too large to read.", address)
 	case errors.Is(err, egress.ErrTimeout):

@@ -134,7 +134,7 @@ func TestRead_Documents(t *testing.T) {
 		{"/ravens.docx", "PK\x03\x04", "application/octet-stream", "Ravens of the north, by ravens.docx"},
 		{"/empty.pdf", "", "application/pdf", "could not be read: it holds no text"},
 		{"/ravens.csv", "bird,size\nraven,65", "text/csv", "raven,65"},
-		{"/ravens.bin", "\x00\x01", "application/x-raven", "is no page but application/x-raven"},
+		{"/ravens.bin", "\x00\x01", "application/x-raven", "is not a page but application/x-raven"},
 	} {
 		p, err := web.Reader{Client: out, Documents: papers{}}.Read(t.Context(), sim.Serve(c.path, []byte(c.body), c.kind))
 		if got := p.Text + fmt.Sprint(err); !strings.Contains(got, c.want) {

@@ -87,7 +87,7 @@ func searxng(base, key string) provider {
 			}
 			return list, nil
 		},
-		forbidden: "The SearXNG instance does not give JSON; whoever runs it can add json to search.formats " +
+		forbidden: "The SearXNG instance does not give JSON; its operator can add json to search.formats " +
 			"in its settings.yml.",
 	}
 }

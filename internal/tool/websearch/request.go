@@ -54,7 +54,7 @@ func (s *searcher) attempt(ctx context.Context, query string) ([]hit, error) {
 	name := s.provider.name
 	req, err := s.provider.request(ctx, query)
 	if err != nil {
-		return nil, &failure{words: "The search could not be made: tools.search.baseURL is no address."}
+		return nil, &failure{words: "The search could not be made: tools.search.baseURL is not an address."}
 	}
 	res, err := s.client.Do(req)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *searcher) statusFailure(res *http.Response) error {
 	case status == http.StatusForbidden && s.provider.forbidden != "":
 		return &failure{words: s.provider.forbidden}
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return &failure{words: name + " does not accept the key; whoever runs the bot can change tools.search.apiKey."}
+		return &failure{words: name + " does not accept the key; the bot's operator can change tools.search.apiKey."}
 	case status == http.StatusTooManyRequests:
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
 		return &failure{words: name + " takes no more searches for now; try again later.", retry: true,

@@ -116,7 +116,7 @@ func TestSearch_Failures_AreSaidInWords(t *testing.T) {
 		"broken once":           {"tavily", append(answers(503, ""), answers(200, `{}`)...), "found nothing", false},
 		"broken":                {"tavily", append(answers(500, key), answers(502, key)...), "Tavily answered with status 502.", true},
 		"busy for long":         {"brave", []func(http.ResponseWriter){func(w http.ResponseWriter) { w.Header().Set("Retry-After", "60"); w.WriteHeader(429) }}, "takes no more searches for now", true},
-		"a wrong key":           {"brave", answers(401, key), "does not accept the key; whoever runs the bot can change tools.search.apiKey", true},
+		"a wrong key":           {"brave", answers(401, key), "does not accept the key; the bot's operator can change tools.search.apiKey", true},
 		"JSON is off":           {"searxng", answers(403, ""), "add json to search.formats in its settings.yml", true},
 		"no JSON":               {"searxng", answers(200, "<html>"), "could not be read. Is tools.search.baseURL right?", true},
 		"too large":             {"searxng", answers(200, large), "is larger than 2 MiB", true},
