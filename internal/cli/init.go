@@ -118,7 +118,7 @@ func readFileOr(path string, shipped []byte) (setupFile, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-			return setupFile{}, usageErrorf("there is not a folder %s", filepath.Dir(path))
+			return setupFile{}, usageErrorf("there is no folder %s", filepath.Dir(path))
 		}
 		return setupFile{path: path, text: shipped}, nil
 	}

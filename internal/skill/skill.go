@@ -110,7 +110,7 @@ func matchFolders(pattern string) ([]string, error) {
 		}
 	}
 	if len(folders) == 0 {
-		return nil, &Fault{pattern, "there is not a folder with a " + fileName, "create one, or remove the name"}
+		return nil, &Fault{pattern, "there is no folder with a " + fileName, "create one, or remove the name"}
 	}
 	return folders, nil
 }

@@ -85,7 +85,7 @@ func TestLoad_Patterns(t *testing.T) {
 		"named twice":        {[]string{"one/a", "one/[ab]"}, "a b", nil},
 		"one of them broken": {[]string{"one/*"}, "a b", []string{"it has no front matter"}},
 		"two of one name":    {[]string{"one/a", "two/*"}, "a", []string{"there is another skill called a"}},
-		"nothing there":      {[]string{"three/*", "one/b"}, "b", []string{"there is not a folder with a SKILL.md; create one, or remove the name"}},
+		"nothing there":      {[]string{"three/*", "one/b"}, "b", []string{"there is no folder with a SKILL.md; create one, or remove the name"}},
 		"no pattern":         {[]string{"one/["}, "", []string{"it is not a valid pattern"}},
 	} {
 		t.Run(name, func(t *testing.T) {
