@@ -97,7 +97,7 @@ func (c *invocation) requireDaemon(ctx context.Context) (*client, *config.Config
 	d, err := findDaemon(ctx, cfg)
 	if errors.Is(err, errNoDaemon) {
 		err = fmt.Errorf("%w; this command needs it: start it with ravenbot run. One that was started with RAVENBOT_STORE "+
-			"or RAVENBOT_ADMIN_TOKEN is found where they are set", err)
+			"or RAVENBOT_ADMIN_TOKEN is found if they are set here, too", err)
 	}
 	return d, cfg, err
 }
