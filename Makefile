@@ -64,24 +64,24 @@ COMPUTING := TestMonth_NoFeedIsStarved TestNoSourceFillsMoreThanItsPart \
 	TestSalvage_OfAnyDamage_InventsNothing TestReadFile_AnyBitOfAPageIsFlipped_IsNoticed
 space := $(subst ,, )
 COMPUTING_NAMES := ^($(subst $(space),|,$(strip $(COMPUTING))))$$
-COMPUTING_IN := ./adapters/discord ./adapters/web ./internal/digest ./internal/document ./internal/feed ./internal/markdown \
-	./internal/page ./internal/pdftext ./internal/schedule ./internal/schema ./internal/store/bolt ./internal/summary \
-	./internal/toolsearch
+COMPUTING_IN := ./adapters/discord ./adapters/web ./internal/news/digest ./internal/recall/document ./internal/news/feed ./internal/turn/markdown \
+	./internal/recall/page ./internal/recall/pdftext ./internal/news/schedule ./internal/turn/schema ./internal/store/bolt ./internal/news/summary \
+	./internal/recall/toolsearch
 
 # The race detector needs cgo and a C compiler; the daemon itself is built without either. The target vet has vetted
 # everything already. Tests that run in parallel wait for simulated platforms and databases for most of their time.
 race:
-	CGO_ENABLED=1 go test -race -vet=off -p 3 -parallel 4 -timeout 15m -skip '$(COMPUTING_NAMES)' $$(go list ./... | grep -v /internal/archtest$$)
+	CGO_ENABLED=1 go test -race -vet=off -p 3 -parallel 4 -timeout 15m -skip '$(COMPUTING_NAMES)' $$(go list ./... | grep -v /internal/testing/archtest$$)
 	go test -vet=off -timeout 15m -run '$(COMPUTING_NAMES)' $(COMPUTING_IN)
-	go test ./internal/archtest
+	go test ./internal/testing/archtest
 
 # Compares what the work on a message allocates with the recorded figures; the same on every machine. After a change
 # that is worth its cost, allocations-update records it.
 allocations:
-	RAVENBOT_ALLOCATIONS=1 go test -count=1 ./internal/allocations
+	RAVENBOT_ALLOCATIONS=1 go test -count=1 ./internal/testing/allocations
 
 allocations-update:
-	go test -count=1 ./internal/allocations -update
+	go test -count=1 ./internal/testing/allocations -update
 
 # Kills the daemon 500 times under load, and damages 300 copies of a store; RAVENBOT_SEED repeats a run.
 chaos:

@@ -1,6 +1,6 @@
 // Package ravenbot holds the two files at the root of this project that come with
 // the program, so that "ravenbot init" can write them where it is installed. What
-// they mean is for internal/config to say.
+// they mean is for internal/ops/config to say.
 package ravenbot
 
 import _ "embed"

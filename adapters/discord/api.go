@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // api sends REST requests, each with a deadline, a size limit and its turn. Its methods may be called concurrently.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // audienceTimeout bounds the questions of one check of who reads what.

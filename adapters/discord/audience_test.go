@@ -3,8 +3,8 @@ package discord_test
 import (
 	"testing"
 
-	"ravenbot/internal/chat"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 func TestAudience_ReadersOfAPlace(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Rules of telling people that the bot is busy: by one note a place every 5 seconds at most, which

@@ -3,7 +3,7 @@ package discord
 import (
 	"fmt"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Limits of what can be pressed below a message.

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 // buttons lists the rows of a post as "label=value/style", a row a line.

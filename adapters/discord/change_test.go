@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"ravenbot/internal/chat"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 func TestEditsAndDeletions(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"ravenbot/adapters/discord"
-	simdiscord "ravenbot/internal/sim/discord"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 func TestInvite(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // commandName is the one command of the bot; what it can do are subcommands.

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // connectionEnd is how a connection ended. cause is for the log and Health, fatal ends the shard, and with neither

@@ -12,8 +12,8 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 )
 
 // Bounds of what is told of a message.

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"ravenbot/adapters/discord"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/chat/chattest"
-	"ravenbot/internal/sim"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/chattest"
+	"ravenbot/internal/testing/sim"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 func TestContract(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"ravenbot/adapters/discord"
-	"ravenbot/internal/chat"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 // taken stores messages as delivery does: each once, and it knows the last.

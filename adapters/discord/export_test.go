@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // SetOpenWithin spares tests the wait for a gateway that says nothing.

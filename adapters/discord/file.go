@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Limits of reading a file, whatever the caller allows.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/markdown"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/turn/markdown"
 )
 
 // Rules of forms.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
 )
 
 // forum is a stage with a forum that has tags.

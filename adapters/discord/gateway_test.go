@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 // exchange says numbered things and waits for them, in order, each once.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // historyTimeout bounds reading back a page of a channel.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
 )
 
 func TestWhatWasSaidIsReadBackwards(t *testing.T) {

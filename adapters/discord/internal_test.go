@@ -22,9 +22,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/markdown"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
+	"ravenbot/internal/turn/markdown"
 )
 
 // idleShard is a shard without a connection that keeps what it hands over.

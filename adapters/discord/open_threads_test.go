@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 // Threads of a channel are listed where everybody who reads the channel may read them and something was said in them,

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // ownPost is the event of a post of the bot's account with a nonce.

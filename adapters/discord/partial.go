@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // editEvery is how often an answer is edited while it is written. Discord takes

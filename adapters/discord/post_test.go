@@ -12,9 +12,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 func (s *stage) messages() func(sim.Request) bool {

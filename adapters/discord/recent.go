@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Bounds of what a session remembers of channels and threads.

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/adapters/discord"
-	"ravenbot/internal/chat"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 // readings counts how often the bot asked for messages.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/markdown"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/turn/markdown"
 )
 
 // Limits of one message, in characters.

@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/adapters/discord"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 // shared is two processes of which the first has the only shard. The second one answers what the first one has stored.

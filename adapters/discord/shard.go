@@ -11,7 +11,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // shard is one session with the gateway and what comes by it: some of the servers

@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/adapters/discord"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/chat/chattest"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
+	"ravenbot/internal/testing/chattest"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 // party is several processes with one bot, and what they share.

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Rules of completing what somebody types.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"ravenbot/adapters/discord"
-	"ravenbot/internal/chat"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 // typing returns what is offered to somebody who types a digest's name.

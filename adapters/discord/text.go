@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
 )
 
 // maxEmbedded is how much is kept of one embed, poll or forwarded message, in characters.

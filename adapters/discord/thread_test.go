@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"ravenbot/adapters/discord"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
-	simdiscord "ravenbot/internal/sim/discord"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 func TestThreadIsOpenedForTheAnswer(t *testing.T) {

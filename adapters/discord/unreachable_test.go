@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 func TestPost_PlaceUnreachable_ReachesItsOwner(t *testing.T) {

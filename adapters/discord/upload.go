@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // What Discord takes with one message.

@@ -22,10 +22,10 @@ import (
 
 	gomail "github.com/wneessen/go-mail"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/markdown"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 	"ravenbot/internal/store"
-	"ravenbot/internal/text"
+	"ravenbot/internal/turn/markdown"
 )
 
 // Rules of sending.

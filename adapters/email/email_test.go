@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"ravenbot/adapters/email"
-	"ravenbot/internal/chat"
-	simmail "ravenbot/internal/sim/mail"
-	"ravenbot/internal/storage"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store/records"
+	"ravenbot/internal/store/storage"
+	simmail "ravenbot/internal/testing/sim/mail"
 )
 
 // post is a mailbox with a server before it.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 )
 
 // Limits of notes that the bot is busy.

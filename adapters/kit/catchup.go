@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Rules of catching up.

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 func gapAt(key, after string) *Gap { return &Gap{Key: key, After: after} }

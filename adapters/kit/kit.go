@@ -16,7 +16,7 @@ import (
 	"net/http"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Sleep pauses for a time. It reports whether ctx lasted that long.

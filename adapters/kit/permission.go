@@ -4,7 +4,7 @@ import (
 	"io"
 	"net/http"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // PermittedTransport sends the requests of Next for which chat.MayAct gives permission. It asks last when the body is

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 var errGone = errors.New("another process has taken over")

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"ravenbot/internal/workers"
+	"ravenbot/internal/core/workers"
 )
 
 // Queues run jobs: those of one key in order, those of different keys side by side. They have

@@ -7,7 +7,7 @@ import (
 	"ravenbot/adapters/kit"
 )
 
-// internal/llm tests that these settings end a connection that is dead.
+// internal/core/llm tests that these settings end a connection that is dead.
 func TestNewTransport_LooksWhetherConnectionsLive(t *testing.T) {
 	h := kit.NewTransport(1).HTTP2
 	if h == nil || h.SendPingTimeout == 0 || h.PingTimeout == 0 || h.SendPingTimeout+h.PingTimeout > 20*time.Second {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"log/slog"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 )
 
 // Mailer posts drafts, and sends those whose places have become unreachable to their owners.

@@ -9,8 +9,8 @@ import (
 	slackgo "github.com/slack-go/slack"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/markdown"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/turn/markdown"
 )
 
 // assistantScope lets the bot take part in Slack's agent view. In an app with this scope each

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 func granted(scopes ...string) simslack.Options { return simslack.Options{Scopes: scopes} }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 func TestAudience_ReadersOfAPlace(t *testing.T) {

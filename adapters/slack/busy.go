@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Rules of telling people that the bot is busy: each by one note a minute at most, which names all

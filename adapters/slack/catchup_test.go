@@ -17,9 +17,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // known makes Options.Heard of conversations.

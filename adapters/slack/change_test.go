@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // acked waits until Slack was told that events were taken.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ravenbot/adapters/slack"
-	simslack "ravenbot/internal/sim/slack"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // Whether a request is too old is judged by the clock of the bot, which is that of the database where the machine has

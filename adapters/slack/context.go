@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 )
 
 // maxLinked is how many links of a message to other messages are followed.

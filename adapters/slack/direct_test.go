@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Whatever somebody does in a direct message with the bot is marked as direct, and nothing

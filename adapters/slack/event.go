@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 )
 
 // eventEnvelope is the body of an Events API request. It and what follows are decoded by

@@ -16,8 +16,8 @@ import (
 	slackgo "github.com/slack-go/slack"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/markdown"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/turn/markdown"
 )
 
 // wireFile is a file as Slack tells of it.

@@ -12,8 +12,8 @@ import (
 
 	slackgo "github.com/slack-go/slack"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/markdown"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/turn/markdown"
 )
 
 // Rules of forms. What opens one is good for three seconds.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // FuzzEvent wants sound messages, or none, of whatever Slack sends or keeps.

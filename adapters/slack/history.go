@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Rules of reading back what was said.

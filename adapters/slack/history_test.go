@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // The threads of a channel are those with new replies, the one with the newest first.

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // maxBody is the most that is read of a request, in bytes.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // wireAction is what a person did with something that the bot posted.

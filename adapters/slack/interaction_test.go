@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 var rating = []chat.Button{{Label: "👍", Value: chat.PressGood + "turn"}, {Label: "👎", Value: chat.PressBad + "turn"},

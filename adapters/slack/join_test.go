@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"ravenbot/adapters/slack"
-	simslack "ravenbot/internal/sim/slack"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // Who joins a channel says once how to be used; who else joins is none of the bot's business.

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // scopesHeader is where Slack says which scopes a token has.

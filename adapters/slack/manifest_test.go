@@ -15,9 +15,9 @@ import (
 	slackgo "github.com/slack-go/slack"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/chat/chattest"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/chattest"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // library are the functions of slack-go that call a method with the bot token.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // wire answers calls of the Web API without a network, so that time can be

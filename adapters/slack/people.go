@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 )
 
 // Rules of asking who somebody is.

@@ -18,9 +18,9 @@ import (
 	slackgo "github.com/slack-go/slack"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/markdown"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/turn/markdown"
 )
 
 // metadataType marks our posts; their payload is a label.

@@ -14,9 +14,9 @@ import (
 
 	"ravenbot/adapters/kit"
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/sim"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/sim"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // standing are the texts of the bot's posts that are there, in order.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // wireReaction is an emoji put below something, or taken away.

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // patient is a Slack that sends no event again because a busy machine is slow to acknowledge it.

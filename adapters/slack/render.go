@@ -11,9 +11,9 @@ import (
 
 	slackgo "github.com/slack-go/slack"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/markdown"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/turn/markdown"
 )
 
 // Limits of one message. Slack's own are 12,000 characters of Markdown, of which

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"unicode"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/markdown"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/turn/markdown"
 )
 
 // letters are the letters and digits of a text.

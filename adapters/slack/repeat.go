@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Bounds of the search for what an earlier attempt posted.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // alone is the Replicas of a process to which every channel belongs.

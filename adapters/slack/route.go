@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Replicas are the processes that have this app.

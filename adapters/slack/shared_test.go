@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // In a channel that is shared with another company all stands in the app's workspace, whoever did it: else one thread

@@ -41,7 +41,7 @@ import (
 	slackgo "github.com/slack-go/slack"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Options are the configuration of the platform.

@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/chat/chattest"
-	"ravenbot/internal/sim"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/chattest"
+	"ravenbot/internal/testing/sim"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // bot is the platform at work against a simulated Slack; it keeps what it is

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"ravenbot/adapters/kit"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/failpoint"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/failpoint"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	slackgo "github.com/slack-go/slack"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // What shows that an answer is being made: the status of a thread or, where Slack takes none, a

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/core/chat"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // A command in a channel has neither a thread nor a message: its author alone is told, once, that the answer is being

@@ -11,7 +11,7 @@ import (
 
 	slackgo "github.com/slack-go/slack"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // maxStreamText is how many bytes of a text are streamed before it is certain where a text that

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
 )
 
 // maxEmbedded is how much is kept of the text of one attachment, or of all blocks of a message.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // An answer is not lost because Slack refuses the token for a while.

@@ -10,8 +10,8 @@ import (
 	"io"
 	"strings"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 )
 
 // Room is the name of the web room that the terminal shows.

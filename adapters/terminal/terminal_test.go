@@ -3,7 +3,7 @@ package terminal
 import (
 	"testing"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 func TestText_ShowsNoEscapes(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 	"ravenbot/internal/store"
-	"ravenbot/internal/text"
 )
 
 // Limits of what comes from buttons and forms.

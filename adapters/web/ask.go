@@ -5,7 +5,7 @@ import (
 	"iter"
 	"slices"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 )
 

@@ -14,14 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/admin"
-	"ravenbot/internal/browsertest"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/digest"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/news/digest"
+	"ravenbot/internal/ops/admin"
+	"ravenbot/internal/ops/totals"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/records"
-	"ravenbot/internal/totals"
+	"ravenbot/internal/testing/browsertest"
 )
 
 // dashboard serves a Web behind the login as the daemon does, and returns a page

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/browsertest"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/testing/browsertest"
 )
 
 // What was said is edited, deleted and answered again with mouse and keyboard, on a wide and on a narrow page.

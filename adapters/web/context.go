@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 )
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/chat/chattest"
-	"ravenbot/internal/storage"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/store/storage"
+	"ravenbot/internal/testing/chattest"
 )
 
 func TestContract(t *testing.T) {

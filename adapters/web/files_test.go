@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 )
 

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/browsertest"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
+	"ravenbot/internal/testing/browsertest"
 )
 
 // phone is the window of a phone.

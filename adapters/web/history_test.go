@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Who asks what was said wants no commands, no answers to them and no failures.

@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"strings"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 	"ravenbot/internal/store"
-	"ravenbot/internal/text"
 )
 
 // fieldWords is the field with the words of a line that is edited.

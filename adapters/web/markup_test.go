@@ -17,8 +17,8 @@ import (
 	xhtml "golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/origin"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/origin"
 	"ravenbot/internal/store"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 const (

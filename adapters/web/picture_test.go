@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 const png = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"

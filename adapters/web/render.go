@@ -12,10 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/frame"
-	"ravenbot/internal/markdown"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/ops/frame"
+	"ravenbot/internal/turn/markdown"
 )
 
 // parseTemplates returns the parts of the page. isCommand tells commands from other words.

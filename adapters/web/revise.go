@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 )
 

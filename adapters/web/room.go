@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 )
 

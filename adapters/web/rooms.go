@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"ravenbot/internal/core/text"
 	"ravenbot/internal/store"
-	"ravenbot/internal/text"
 )
 
 // roomInfoKind is the kind under which the store keeps a roomInfo, by the names of rooms.

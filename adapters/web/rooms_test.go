@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/browsertest"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
+	"ravenbot/internal/testing/browsertest"
 )
 
 func TestRoomLinks_AreSortedByLastUse(t *testing.T) {

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/markdown"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 	"ravenbot/internal/store"
-	"ravenbot/internal/text"
+	"ravenbot/internal/turn/markdown"
 )
 
 // Limits of a search. Rooms are read side by side from the newest line back: what is left out is the oldest.

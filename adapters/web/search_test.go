@@ -14,10 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/storage"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/records"
+	"ravenbot/internal/store/storage"
 )
 
 // written saves lines of rooms, each "room who: text", one a minute.

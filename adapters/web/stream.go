@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 )
 

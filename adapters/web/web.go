@@ -23,9 +23,9 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 	"ravenbot/internal/store"
-	"ravenbot/internal/text"
 )
 
 // Log keeps the lines of rooms. An entry with the ID of an earlier one takes its place and its Seq, unless the earlier

@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/chat/chattest"
-	"ravenbot/internal/storage"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/records"
+	"ravenbot/internal/store/storage"
+	"ravenbot/internal/testing/chattest"
 )
 
 var (

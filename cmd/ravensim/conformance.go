@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/egress"
+	"ravenbot/internal/core/tool"
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/mcp/oauth"
-	"ravenbot/internal/seal"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/ops/egress"
+	"ravenbot/internal/store/seal"
 )
 
 const (

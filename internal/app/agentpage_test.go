@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/browsertest"
-	"ravenbot/internal/roster"
+	"ravenbot/internal/testing/browsertest"
+	"ravenbot/internal/turn/roster"
 )
 
 // An agent is made, changed and removed on the page, and its servers switched.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	simmodel "ravenbot/internal/sim/model"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // A Claude model thinks, calls two tools at once and answers; what it read from its cache is

@@ -15,10 +15,10 @@ import (
 
 	"go.uber.org/goleak"
 
-	simdiscord "ravenbot/internal/sim/discord"
-	simfeeds "ravenbot/internal/sim/feeds"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"),
 		goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"),
-		goleak.IgnoreTopFunction("internal/poll.runtime_pollWait")) // idle connections of clients
+		goleak.IgnoreTopFunction("internal/feature/poll.runtime_pollWait")) // idle connections of clients
 }
 
 // binaries is where the daemons of tests are built.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	simdiscord "ravenbot/internal/sim/discord"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // asking is a configuration in which every tool of the kit needs an approval.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	simdiscord "ravenbot/internal/sim/discord"
-	simslack "ravenbot/internal/sim/slack"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // What a tool server asks back goes to whoever had it called, in a form of the

@@ -14,10 +14,10 @@ import (
 	"sync"
 	"testing"
 
-	"ravenbot/internal/config"
-	simfeeds "ravenbot/internal/sim/feeds"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/ops/config"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // auditEntry is an entry as the API shows it.

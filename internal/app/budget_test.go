@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	simfeeds "ravenbot/internal/sim/feeds"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // priced has every answer of the model cost two cents.

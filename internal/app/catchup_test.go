@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	simdiscord "ravenbot/internal/sim/discord"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // Somebody is told what they missed in their channel, alone, with links to the messages and nothing of other channels.

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/browsertest"
-	simfeeds "ravenbot/internal/sim/feeds"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/testing/browsertest"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // The pages of agents, servers, calls, digests and feeds show how the last days went, also after a restart, in the

@@ -21,8 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/storage"
 )
 
 // daemon is the program as a process of its own, which can be killed and started

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	simdiscord "ravenbot/internal/sim/discord"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // digestRun runs the digest "round" and returns how many entries it posted, and what the run says.

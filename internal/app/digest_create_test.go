@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	simdiscord "ravenbot/internal/sim/discord"
-	simslack "ravenbot/internal/sim/slack"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // A digest that is asked for with a command is answered once on every platform, with the plan, which everybody there

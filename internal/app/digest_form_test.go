@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/browsertest"
-	"ravenbot/internal/digest"
+	"ravenbot/internal/news/digest"
+	"ravenbot/internal/testing/browsertest"
 )
 
 // A digest is made on the page Digests; what is wrong with it is said there, and nothing that was written is lost.

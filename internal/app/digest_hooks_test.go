@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	simslack "ravenbot/internal/sim/slack"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // What webhooks deliver to a digest is posted at its run, each delivery once, with or without an address; what gets no

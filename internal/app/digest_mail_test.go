@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/browsertest"
-	simmail "ravenbot/internal/sim/mail"
+	"ravenbot/internal/testing/browsertest"
+	simmail "ravenbot/internal/testing/sim/mail"
 )
 
 // A digest goes to mailboxes, too: once each, also across a restart; what the server refuses for good is told with the

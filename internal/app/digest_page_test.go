@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/browsertest"
-	"ravenbot/internal/feed"
+	"ravenbot/internal/news/feed"
+	"ravenbot/internal/testing/browsertest"
 )
 
 // get fetches an address without any token.

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/browsertest"
-	simfeeds "ravenbot/internal/sim/feeds"
-	simmodel "ravenbot/internal/sim/model"
+	"ravenbot/internal/testing/browsertest"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // pictured is what a model says of an item in a picture.

@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/failpoint"
-	simfeeds "ravenbot/internal/sim/feeds"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
-	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/storage"
+	"ravenbot/internal/testing/failpoint"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // own serves a feed with one story.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	simslack "ravenbot/internal/sim/slack"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // feedsEach is how many feeds each digest of the load test has.

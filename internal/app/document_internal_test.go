@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/config"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/ops/config"
 )
 
 var update = flag.Bool("update", false, "write docs/commands.md")

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/sim"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/testing/sim"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // A post that a platform refuses is shown to the operator, counted, and told in

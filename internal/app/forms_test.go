@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	simdiscord "ravenbot/internal/sim/discord"
-	simslack "ravenbot/internal/sim/slack"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 func TestSettingsAreAFormOnDiscord(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // reads has the model ask for the channel's history, and answer with what it is given.

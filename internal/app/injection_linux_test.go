@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	simdiscord "ravenbot/internal/sim/discord"
-	simfeeds "ravenbot/internal/sim/feeds"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // order is how a text tells the obedient model to call a tool: DO(name key=value; key=value).

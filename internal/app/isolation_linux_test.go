@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 // A server that writes into hooks, skills, knowledge and another server's program changes nothing of them.

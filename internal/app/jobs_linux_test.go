@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	simslack "ravenbot/internal/sim/slack"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // TestJobs_DaemonKilled_EachOnce kills the program itself while it takes deliveries of a webhook and reminders fall

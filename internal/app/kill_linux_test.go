@@ -13,13 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/conversation"
-	"ravenbot/internal/failpoint"
-	simdiscord "ravenbot/internal/sim/discord"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
-	"ravenbot/internal/storage"
+	"ravenbot/internal/core/conversation"
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/storage"
+	"ravenbot/internal/testing/failpoint"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // question is something asked while the daemon is killed again and again.

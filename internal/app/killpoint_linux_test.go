@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/sim"
-	simfeeds "ravenbot/internal/sim/feeds"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
-	"ravenbot/internal/storage"
+	"ravenbot/internal/store/storage"
+	"ravenbot/internal/testing/sim"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // Each test here kills the daemon at one point of its work and starts it again.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/admin"
-	"ravenbot/internal/roster"
-	simmodel "ravenbot/internal/sim/model"
+	"ravenbot/internal/ops/admin"
+	simmodel "ravenbot/internal/testing/sim/model"
+	"ravenbot/internal/turn/roster"
 )
 
 // upload sends files to an agent as a browser does.

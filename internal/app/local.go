@@ -7,11 +7,11 @@ import (
 	"net/http"
 
 	"ravenbot/adapters/web"
-	"ravenbot/internal/agent"
-	"ravenbot/internal/budget"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/digest"
-	"ravenbot/internal/roster"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/news/digest"
+	"ravenbot/internal/turn/agent"
+	"ravenbot/internal/turn/budget"
+	"ravenbot/internal/turn/roster"
 )
 
 // What the command line does with a store that no daemon has open.

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	simmodel "ravenbot/internal/sim/model"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // themed embeds a text by the themes that it has a word of, and remembers what it was asked for.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	simmodel "ravenbot/internal/sim/model"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // withSpare adds a second model, served by the same simulation, as the fallback of the first.

@@ -3,10 +3,10 @@ package app
 import (
 	"context"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/feature"
-	"ravenbot/internal/replica"
-	"ravenbot/internal/retention"
+	"ravenbot/internal/ops/replica"
+	"ravenbot/internal/ops/retention"
 	"ravenbot/internal/store"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"ravenbot/internal/mcp"
-	simmodel "ravenbot/internal/sim/model"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // nineServers are published on npm and need no account to list their tools.

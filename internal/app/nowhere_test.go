@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	simfeeds "ravenbot/internal/sim/feeds"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
 )
 
 // overMCP calls a tool at the bot's own MCP endpoint and gives what it said.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	simdiscord "ravenbot/internal/sim/discord"
-	simfeeds "ravenbot/internal/sim/feeds"
-	simslack "ravenbot/internal/sim/slack"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // seed has a text stored somewhere, and returns how it comes back later.

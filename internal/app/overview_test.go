@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/browsertest"
-	simfeeds "ravenbot/internal/sim/feeds"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/testing/browsertest"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // The page Overview names what fails, and shows what runs next and what was used.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	simdiscord "ravenbot/internal/sim/discord"
-	simmodel "ravenbot/internal/sim/model"
-	"ravenbot/internal/tool"
-	"ravenbot/internal/toolsearch"
+	"ravenbot/internal/core/tool"
+	"ravenbot/internal/recall/toolsearch"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // obey calls the tool that a message names, with the arguments behind it.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/browsertest"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/testing/browsertest"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // TestTheChatPage plays a turn in a real browser: the one-time link, a question,

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/browsertest"
+	"ravenbot/internal/testing/browsertest"
 )
 
 // Tokens, backups, jobs, notes, usage, webhooks and the audit are looked after on their pages.

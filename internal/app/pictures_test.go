@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"ravenbot/internal/browsertest"
-	simmodel "ravenbot/internal/sim/model"
+	"ravenbot/internal/testing/browsertest"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // TestPictures_OfTheDocuments takes the pictures of docs/images from the chat page. It runs

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/browsertest"
-	simdiscord "ravenbot/internal/sim/discord"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/testing/browsertest"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // TestPictures_OfDigestsOnPlatforms takes the pictures of docs/digests.md of what the simulated Discord and Slack were

@@ -13,10 +13,10 @@ import (
 	"ravenbot/adapters/email"
 	"ravenbot/adapters/slack"
 	"ravenbot/adapters/web"
-	"ravenbot/internal/admin"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/config"
-	"ravenbot/internal/roster"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/ops/admin"
+	"ravenbot/internal/ops/config"
+	"ravenbot/internal/turn/roster"
 )
 
 // newPlatform returns a platform as it is configured now; nil where it is switched off.

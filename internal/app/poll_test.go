@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"testing"
 
-	"ravenbot/internal/browsertest"
-	simdiscord "ravenbot/internal/sim/discord"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/testing/browsertest"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // A poll is started, voted in on Discord and Slack by two people each, goes on after a restart

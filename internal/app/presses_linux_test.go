@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // office is a way in which people use the bot every day: what its model calls for each of their messages, step by step.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/browsertest"
-	simmodel "ravenbot/internal/sim/model"
+	"ravenbot/internal/testing/browsertest"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // TestThePageHasButtonsAndForms presses what stands below answers, and fills in the

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	simfeeds "ravenbot/internal/sim/feeds"
-	simslack "ravenbot/internal/sim/slack"
-	"ravenbot/internal/storage"
+	"ravenbot/internal/store/storage"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // onSlack and onDiscord react to the first post with a text, and take that back.

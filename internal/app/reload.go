@@ -9,15 +9,15 @@ import (
 	"slices"
 	"strings"
 
-	"ravenbot/internal/agent"
-	"ravenbot/internal/audit"
-	"ravenbot/internal/config"
-	"ravenbot/internal/digest"
-	"ravenbot/internal/hook"
+	"ravenbot/internal/core/tool"
 	"ravenbot/internal/mcp"
-	"ravenbot/internal/policy"
-	"ravenbot/internal/provider"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/model/provider"
+	"ravenbot/internal/news/digest"
+	"ravenbot/internal/ops/audit"
+	"ravenbot/internal/ops/config"
+	"ravenbot/internal/turn/agent"
+	"ravenbot/internal/turn/hook"
+	"ravenbot/internal/turn/policy"
 )
 
 // setup is what is made of the configuration in effect. It is not changed, but replaced as a

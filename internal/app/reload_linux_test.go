@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	simmodel "ravenbot/internal/sim/model"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // A configuration that changes is taken up while the bot runs; what did not change

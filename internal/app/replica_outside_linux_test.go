@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	simmodel "ravenbot/internal/sim/model"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // TestReplicas_BotOutsideOfTheDatabase_IsReported runs a bot with a file beside replicas, by a mistake: both answer, and

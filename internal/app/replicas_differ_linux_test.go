@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // TestReplicas_LeaderLacksAPlatform_NothingIsLost has a leader whose configuration lacks Slack, as where a token is missing

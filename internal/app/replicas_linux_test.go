@@ -22,12 +22,12 @@ import (
 	"testing"
 	"time"
 
-	simdiscord "ravenbot/internal/sim/discord"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
-	"ravenbot/internal/storage"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/store/storage"
+	"ravenbot/internal/testing/pgtest"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // replicas are daemons on one database.

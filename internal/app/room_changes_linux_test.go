@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
-	simmodel "ravenbot/internal/sim/model"
-	"ravenbot/internal/storage"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
+	"ravenbot/internal/store/storage"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // roomPage is the page of a web room, as somebody without JavaScript uses it.

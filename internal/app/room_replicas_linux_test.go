@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/browsertest"
-	simmodel "ravenbot/internal/sim/model"
+	"ravenbot/internal/testing/browsertest"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // TestChatPage_AtTwoReplicas_LeaderIsKilled has a room open in two tabs at two replicas that do not lead. Both show what

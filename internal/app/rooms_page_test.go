@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"testing"
 
-	"ravenbot/internal/browsertest"
+	"ravenbot/internal/testing/browsertest"
 )
 
 // A conversation gets a title over the API, and is deleted on the page with all that is remembered of it; the next one in

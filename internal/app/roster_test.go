@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/roster"
-	simmodel "ravenbot/internal/sim/model"
+	simmodel "ravenbot/internal/testing/sim/model"
+	"ravenbot/internal/turn/roster"
 )
 
 const agentsPath = "/api/v1/agents"

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/config"
-	simmodel "ravenbot/internal/sim/model"
+	"ravenbot/internal/ops/config"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // greetServer is the program in README.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	simmodel "ravenbot/internal/sim/model"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // A skill is named in the prompt of the agent that has it, and read when the model asks for it.

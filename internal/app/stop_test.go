@@ -3,8 +3,8 @@ package app_test
 import (
 	"testing"
 
-	simdiscord "ravenbot/internal/sim/discord"
-	simmodel "ravenbot/internal/sim/model"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // A failed answer is tried again for whoever asked and for administrators, and for nobody else.

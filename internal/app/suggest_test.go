@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	simdiscord "ravenbot/internal/sim/discord"
+	simdiscord "ravenbot/internal/testing/sim/discord"
 )
 
 func TestNamesAreCompletedWhereTheyAreTaken(t *testing.T) {
@@ -70,7 +70,7 @@ func TestNamesAreCompletedWhereTheyAreTaken(t *testing.T) {
 }
 
 func TestEveryZoneThatIsOfferedIsThere(t *testing.T) {
-	for name := range strings.FieldsSeq(string(must(os.ReadFile("../schedule/zones.txt")))) {
+	for name := range strings.FieldsSeq(string(must(os.ReadFile("../news/schedule/zones.txt")))) {
 		if _, err := time.LoadLocation(name); err != nil {
 			t.Error(err)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	simmodel "ravenbot/internal/sim/model"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // A search that is configured is offered, and the answer names what it cites.

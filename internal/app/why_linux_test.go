@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"ravenbot/internal/mcp"
-	"ravenbot/internal/roster"
+	"ravenbot/internal/turn/roster"
 )
 
 // Each layer that may keep a tool from a user is named, the server's own, too.

@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"ravenbot/internal/app"
-	"ravenbot/internal/config"
-	simdiscord "ravenbot/internal/sim/discord"
-	simfeeds "ravenbot/internal/sim/feeds"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
+	"ravenbot/internal/ops/config"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simfeeds "ravenbot/internal/testing/sim/feeds"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // world is everything around a bot, simulated on loopback.

@@ -12,9 +12,9 @@ import (
 	"text/tabwriter"
 
 	"ravenbot/internal/app"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/roster"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/turn/roster"
 )
 
 // query has ask read an answer of the daemon. Where no daemon runs, it opens the store here and calls with.

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"ravenbot/internal/audit"
+	"ravenbot/internal/ops/audit"
 )
 
 func verifyFlags(c *invocation) {

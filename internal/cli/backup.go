@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )

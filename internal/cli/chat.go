@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"ravenbot/adapters/terminal"
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // errAnswerFailed ends chat with status 1 when the only answer asked for was an error.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	simmodel "ravenbot/internal/sim/model"
+	simmodel "ravenbot/internal/testing/sim/model"
 )
 
 // startCommand runs a command in this process and gives its status when it has ended.

@@ -19,19 +19,19 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ravenbot/internal/bundled"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/config"
-	"ravenbot/internal/digest"
-	"ravenbot/internal/jobs"
-	"ravenbot/internal/pdftext"
-	"ravenbot/internal/schedule"
-	"ravenbot/internal/skill"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/core/tool"
+	"ravenbot/internal/feature/jobs"
+	"ravenbot/internal/news/bundled"
+	"ravenbot/internal/news/digest"
+	"ravenbot/internal/news/schedule"
+	"ravenbot/internal/ops/config"
+	"ravenbot/internal/ops/watchdog"
+	"ravenbot/internal/recall/pdftext"
+	"ravenbot/internal/recall/skill"
 	"ravenbot/internal/store"
-	"ravenbot/internal/text"
-	"ravenbot/internal/tool"
-	"ravenbot/internal/tool/billing"
-	"ravenbot/internal/watchdog"
+	"ravenbot/internal/tools/billing"
 )
 
 // version is set by the linker.

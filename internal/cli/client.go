@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 // errNoDaemon is returned when no daemon answers at the configured address.

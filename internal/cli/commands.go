@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
 )
 
 // newRoot returns the command tree. Every command works on c, which receives the flags and the arguments.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"ravenbot/internal/config"
-	"ravenbot/internal/schedule"
+	"ravenbot/internal/news/schedule"
+	"ravenbot/internal/ops/config"
 )
 
 // printSchema prints the JSON Schema of config.json.

@@ -14,10 +14,10 @@ import (
 
 	"ravenbot/adapters/terminal"
 	"ravenbot/internal/app"
-	"ravenbot/internal/config"
-	"ravenbot/internal/digest"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/news/digest"
+	"ravenbot/internal/ops/config"
 	"ravenbot/internal/store"
-	"ravenbot/internal/text"
 )
 
 func previewFlags(c *invocation) {

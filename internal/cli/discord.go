@@ -6,7 +6,7 @@ import (
 	"log/slog"
 
 	"ravenbot/adapters/discord"
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 // inviteToDiscord prints the address at which the bot is added to a server.

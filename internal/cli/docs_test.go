@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 const root = "../.."

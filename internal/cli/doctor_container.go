@@ -8,7 +8,7 @@ import (
 	"os"
 	"slices"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 // isContainer reports whether this process runs in a container of Docker, Podman or Kubernetes.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 func TestDiagnoseContainer_NamesAddressesOfTheContainer(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"ravenbot/internal/config"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/ops/config"
 )
 
 // diagnoseExposure names settings that are safe on their own, and together let other people act through the bot.

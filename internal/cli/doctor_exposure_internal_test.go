@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/config"
 	"ravenbot/internal/mcp"
+	"ravenbot/internal/ops/config"
 )
 
 func TestDiagnoseExposure_NamesWhatLetsOthersAct(t *testing.T) {

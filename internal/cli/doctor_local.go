@@ -14,13 +14,13 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/bundled"
-	"ravenbot/internal/config"
-	"ravenbot/internal/egress"
-	"ravenbot/internal/feed"
+	"ravenbot/internal/core/text"
 	"ravenbot/internal/mcp"
-	"ravenbot/internal/seal"
-	"ravenbot/internal/text"
+	"ravenbot/internal/news/bundled"
+	"ravenbot/internal/news/feed"
+	"ravenbot/internal/ops/config"
+	"ravenbot/internal/ops/egress"
+	"ravenbot/internal/store/seal"
 )
 
 // What the daemon needs of this machine and of others, tried as the daemon would: a set-up that passes has to start.

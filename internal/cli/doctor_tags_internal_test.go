@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/config"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/ops/config"
 )
 
 // forums takes the tag news alone, and cannot be asked about channel 3.

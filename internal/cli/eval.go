@@ -10,10 +10,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"ravenbot/internal/budget"
-	"ravenbot/internal/config"
-	"ravenbot/internal/eval"
-	"ravenbot/internal/provider"
+	"ravenbot/internal/model/provider"
+	"ravenbot/internal/ops/config"
+	"ravenbot/internal/testing/eval"
+	"ravenbot/internal/turn/budget"
 )
 
 func caseFlags(c *invocation) {

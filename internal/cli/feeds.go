@@ -13,11 +13,11 @@ import (
 	"slices"
 	"strings"
 
-	"ravenbot/internal/bundled"
-	"ravenbot/internal/config"
-	"ravenbot/internal/digest"
-	"ravenbot/internal/egress"
-	"ravenbot/internal/feed"
+	"ravenbot/internal/news/bundled"
+	"ravenbot/internal/news/digest"
+	"ravenbot/internal/news/feed"
+	"ravenbot/internal/ops/config"
+	"ravenbot/internal/ops/egress"
 )
 
 // headers collects the values of repeated --header flags.

@@ -18,7 +18,7 @@ var ofRequest = regexp.MustCompile(
 // What the API tells people who typed a command names no request, and names commands that there are. The hints are read
 // from the sources of the API: the last argument of writeError, which is for everybody, and of writeHints.
 func TestHintsOfTheAPI_ForCommands_NameCommands(t *testing.T) {
-	files, err := filepath.Glob("../admin/*.go")
+	files, err := filepath.Glob("../ops/admin/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestHintsOfTheAPI_ForCommands_NameCommands(t *testing.T) {
 			hints++
 			texts := literals(hint)
 			// A name would hide what it stands for.
-			if _, isName := hint.(*ast.Ident); isName && at.Filename != "../admin/api.go" {
+			if _, isName := hint.(*ast.Ident); isName && at.Filename != "../ops/admin/api.go" {
 				t.Errorf("%s: write the hint here, so that this test sees it", at)
 			}
 			for _, text := range texts {

@@ -10,8 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
 )
 
 func historyFlags(c *invocation) {

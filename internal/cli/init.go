@@ -16,9 +16,9 @@ import (
 	"ravenbot"
 	"ravenbot/adapters/discord"
 	"ravenbot/adapters/slack"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/config"
-	"ravenbot/internal/provider"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/model/provider"
+	"ravenbot/internal/ops/config"
 )
 
 func initFlags(c *invocation) {

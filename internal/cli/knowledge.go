@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ravenbot/internal/knowledge"
+	"ravenbot/internal/recall/knowledge"
 )
 
 func knowledgeFlags(c *invocation) {

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 // api returns a client of the running daemon or, where none runs, of a bot that is put together here over its store.

@@ -11,9 +11,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"ravenbot/internal/admin"
+	"ravenbot/internal/core/text"
 	"ravenbot/internal/mcp"
-	"ravenbot/internal/text"
+	"ravenbot/internal/ops/admin"
 )
 
 // serversPath is where the API lists the MCP servers.

@@ -10,8 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"ravenbot/internal/origin"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/origin"
+	"ravenbot/internal/core/text"
 )
 
 func memoryFlags(c *invocation) {

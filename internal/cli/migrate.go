@@ -12,12 +12,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"ravenbot/internal/storage"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/store/migrate"
 	"ravenbot/internal/store/postgres"
 	"ravenbot/internal/store/records"
+	"ravenbot/internal/store/storage"
 )
 
 // migration is what store migrate says with --json.

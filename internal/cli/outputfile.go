@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 	"ravenbot/internal/store"
 )
 

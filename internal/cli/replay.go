@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"ravenbot/internal/agent"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/config"
-	"ravenbot/internal/conversation"
-	"ravenbot/internal/llm"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
+	"ravenbot/internal/core/llm"
+	"ravenbot/internal/ops/config"
 	"ravenbot/internal/store"
+	"ravenbot/internal/turn/agent"
 )
 
 func replayFlags(c *invocation) {

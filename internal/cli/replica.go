@@ -7,8 +7,8 @@ import (
 	"net"
 
 	"ravenbot/internal/app"
-	"ravenbot/internal/replica"
-	"ravenbot/internal/storage"
+	"ravenbot/internal/ops/replica"
+	"ravenbot/internal/store/storage"
 )
 
 // errTakenOver ends a replica of which another one has taken over what it owned.

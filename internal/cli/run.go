@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"ravenbot/internal/app"
-	"ravenbot/internal/config"
-	"ravenbot/internal/watchdog"
+	"ravenbot/internal/ops/config"
+	"ravenbot/internal/ops/watchdog"
 )
 
 // newLogger returns a logger as configured. What libraries print through the standard log goes to the debug level, and

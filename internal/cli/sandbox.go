@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"ravenbot/internal/app"
-	"ravenbot/internal/config"
-	"ravenbot/internal/sandbox"
+	"ravenbot/internal/ops/config"
+	"ravenbot/internal/testing/sandbox"
 )
 
 func sandboxFlags(c *invocation) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"ravenbot/internal/schedule"
+	"ravenbot/internal/news/schedule"
 )
 
 func scheduleFlags(c *invocation) {

@@ -27,10 +27,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"ravenbot/adapters/slack"
-	simdiscord "ravenbot/internal/sim/discord"
-	simmodel "ravenbot/internal/sim/model"
-	simslack "ravenbot/internal/sim/slack"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
+	simdiscord "ravenbot/internal/testing/sim/discord"
+	simmodel "ravenbot/internal/testing/sim/model"
+	simslack "ravenbot/internal/testing/sim/slack"
 )
 
 // TestCommands plays the stories of testdata: each in a folder of its own, with

@@ -7,7 +7,7 @@ import (
 
 	"ravenbot/adapters/slack"
 	"ravenbot/internal/app"
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 func slackFlags(c *invocation) {

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"os"
 
-	"ravenbot/internal/pdftext"
-	"ravenbot/internal/watchdog"
+	"ravenbot/internal/ops/watchdog"
+	"ravenbot/internal/recall/pdftext"
 )
 
 // readPDF starts this program again to read a PDF in a process of its own.

@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"ravenbot/internal/summary"
+	"ravenbot/internal/news/summary"
 )
 
 func summaryFlags(c *invocation) {

@@ -9,10 +9,10 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/core/tool"
 	"ravenbot/internal/mcp"
-	"ravenbot/internal/mcpserve"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/mcp/mcpserve"
+	"ravenbot/internal/ops/config"
 )
 
 func tokenFlags(c *invocation) {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"ravenbot/internal/toolsearch"
+	"ravenbot/internal/recall/toolsearch"
 )
 
 // maxRanked is the largest number of tools that a search returns.

@@ -16,9 +16,9 @@ import (
 	"strconv"
 	"strings"
 
-	"ravenbot/internal/admin"
-	"ravenbot/internal/chat"
-	"ravenbot/internal/transfer"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/ops/admin"
+	"ravenbot/internal/ops/transfer"
 )
 
 func exportFlags(c *invocation) {

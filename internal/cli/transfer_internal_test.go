@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"ravenbot/internal/transfer"
+	"ravenbot/internal/ops/transfer"
 )
 
 // What was added before a request failed is there, and said.

@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 
 	"ravenbot/internal/app"
-	"ravenbot/internal/budget"
+	"ravenbot/internal/turn/budget"
 )
 
 // showUsage prints what was asked of models in the last 30 days: from the daemon, or from the store when none

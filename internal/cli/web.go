@@ -6,9 +6,9 @@ import (
 	"path"
 	"slices"
 
-	"ravenbot/internal/document"
-	"ravenbot/internal/egress"
-	"ravenbot/internal/tool/web"
+	"ravenbot/internal/ops/egress"
+	"ravenbot/internal/recall/document"
+	"ravenbot/internal/tools/web"
 )
 
 func webFlags(c *invocation) {

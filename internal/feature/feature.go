@@ -8,7 +8,7 @@ package feature
 import (
 	"context"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Feature is an ability of the bot that people use in a chat. What else a feature can do are

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/tool"
 	"ravenbot/internal/store"
-	"ravenbot/internal/tool"
 )
 
 // Module is one ability of the bot with everything that it adds, and one line of internal/app. Menus, help,

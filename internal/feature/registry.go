@@ -8,10 +8,10 @@ import (
 	"log/slog"
 	"strings"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
-	"ravenbot/internal/text"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/core/tool"
 )
 
 // Registry holds the modules of the bot. It is safe for concurrent use once Register has returned.

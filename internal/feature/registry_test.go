@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
 	"ravenbot/internal/feature"
 )
 

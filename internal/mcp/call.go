@@ -14,7 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/tool"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/client/transport"
 
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/tool"
 )
 
 // A call that may have run is repeated only where that does no harm, and one that timed out never.

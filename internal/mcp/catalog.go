@@ -10,8 +10,8 @@ import (
 	"slices"
 	"sync"
 
+	"ravenbot/internal/core/text"
 	"ravenbot/internal/store"
-	"ravenbot/internal/text"
 )
 
 // FromAPI is the Source of servers that were added through the API or the dashboard.

@@ -17,8 +17,8 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
-	"ravenbot/internal/egress"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/ops/egress"
 )
 
 // discoverTimeout is how long an HTTP server may take to say whether it knows the newest protocol.

@@ -14,7 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
 )
 
 // unconnected returns a connection of a server that is not there: what it does needs no server.

@@ -8,7 +8,7 @@ import (
 
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
 )
 
 // Question is what a server wants to know from the person on whose behalf it is called.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 // ConfiguredServers returns the servers of mcpServers in a configuration, sorted by name.

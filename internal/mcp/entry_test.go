@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 // Everything that an operator wrote counts, and what people are shown holds no secret.

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/resident"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/resident"
+	"ravenbot/internal/core/tool"
 )
 
 // FromConfig is the Source of servers given by Options and Apply.

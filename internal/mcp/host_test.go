@@ -19,7 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/tool"
 )
 
 const soon = time.Minute // a deadline that only a failing test reaches

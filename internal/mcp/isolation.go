@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 // homeCredentials are where common programs keep credentials in the home folder.

@@ -14,8 +14,8 @@ import (
 
 	landlock "github.com/landlock-lsm/go-landlock/landlock/syscall"
 
-	"ravenbot/internal/config"
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/ops/config"
 )
 
 // isolatedFolder returns a working folder with a secret file, a folder of secrets, and a file that is none.

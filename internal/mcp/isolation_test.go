@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 // protectedHome returns a configuration whose store is in a folder with odd names, and sets a home folder.

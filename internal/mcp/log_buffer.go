@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
 )
 
 // LogLine is one line of a server's log. Stream is stderr, stdout (output that is not a

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
 )
 
 // A log holds 500 lines of 2 KiB.

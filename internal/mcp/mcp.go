@@ -33,7 +33,7 @@ import (
 	"time"
 	"unicode"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 	"ravenbot/internal/store"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/config"
+	"ravenbot/internal/ops/config"
 )
 
 // These are documented, in ARCHITECTURE, in the configuration or for whoever uses the package.

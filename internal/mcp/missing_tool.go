@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/tool"
 )
 
 // WhyMissing returns the server whose tool a model calls by a name that is not offered now, and what to tell the model

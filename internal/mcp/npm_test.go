@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
 )
 
 // The published servers are fetched on first use, which may take long.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/client/transport"
 
-	"ravenbot/internal/egress"
-	"ravenbot/internal/resident"
+	"ravenbot/internal/core/resident"
+	"ravenbot/internal/ops/egress"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/text"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/core/tool"
 )
 
 const (

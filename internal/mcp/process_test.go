@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
 )
 
 // The end of a process says more than a pipe that broke just before.

@@ -10,8 +10,8 @@ import (
 	"reflect"
 	"slices"
 
-	"ravenbot/internal/text"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/core/tool"
 )
 
 // Kinds of a Change.

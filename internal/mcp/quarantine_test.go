@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/tool"
 )
 
 // shaped is a server whose tools are what is written into a file.

@@ -15,8 +15,8 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 	sdkserver "github.com/mark3labs/mcp-go/server"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/tool"
 )
 
 // resourceServer is a server with resources and prompts, and no tools.

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"unicode"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/text"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/core/tool"
 )
 
 const (

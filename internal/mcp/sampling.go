@@ -7,7 +7,7 @@ import (
 
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // SamplingRequest is a server's request to a model. Its texts are untrusted, and its numbers

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ravenbot/internal/text"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/core/tool"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
 )
 
 const (

@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/schema"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/tool"
+	"ravenbot/internal/turn/schema"
 )
 
 // as is a context of a call in somebody's name.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/tool"
 )
 
 // State is the state of a server's connection.

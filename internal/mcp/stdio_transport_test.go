@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/tool"
 )
 
 func TestServerIsConnectedAndCalled(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
-	"ravenbot/internal/config"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/tool"
+	"ravenbot/internal/ops/config"
 )
 
 const (

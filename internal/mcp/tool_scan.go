@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
 )
 
 const (

@@ -21,10 +21,10 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	sdk "github.com/mark3labs/mcp-go/mcp"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/resident"
-	"ravenbot/internal/text"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/resident"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/core/tool"
 )
 
 func TestResultOf(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/tool"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 
 	sdkserver "github.com/mark3labs/mcp-go/server"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/tool"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/tool"
 )
 
 // signedIn stands for a sign-in: requests of a user who has consented carry his

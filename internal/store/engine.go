@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Engine is an open Store with what its operation needs.

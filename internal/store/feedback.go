@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/origin"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/origin"
 )
 
 // Feedback is what a user thinks of an answer. A later one of the same user replaces the

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
 )
 
 // Store is everything that the bot keeps. Package storetest is its contract as a test suite.

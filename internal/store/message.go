@@ -3,7 +3,7 @@ package store
 import (
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Message is something that was said in a conversation and is part of no turn, such as a message

@@ -3,7 +3,7 @@ package store
 import (
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // Retention says how long records are kept. A duration of 0 means without end.

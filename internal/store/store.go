@@ -14,9 +14,9 @@ import (
 	"fmt"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/llm"
-	"ravenbot/internal/origin"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/llm"
+	"ravenbot/internal/core/origin"
 )
 
 // ErrNotFound is returned where a named record does not exist.

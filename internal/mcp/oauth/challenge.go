@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"ravenbot/internal/text"
+	"ravenbot/internal/core/text"
 )
 
 type challenge struct {

@@ -25,8 +25,8 @@ import (
 	"sync"
 	"time"
 
-	"ravenbot/internal/egress"
-	"ravenbot/internal/seal"
+	"ravenbot/internal/ops/egress"
+	"ravenbot/internal/store/seal"
 )
 
 // How a token is obtained, as in Entry.Grant.

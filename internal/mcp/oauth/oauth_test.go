@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/egress"
+	"ravenbot/internal/ops/egress"
 )
 
 func TestFromRefusalToToken(t *testing.T) {

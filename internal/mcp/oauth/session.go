@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"ravenbot/internal/egress"
+	"ravenbot/internal/ops/egress"
 )
 
 const (

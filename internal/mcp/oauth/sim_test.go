@@ -24,8 +24,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"ravenbot/internal/egress"
-	"ravenbot/internal/seal"
+	"ravenbot/internal/ops/egress"
+	"ravenbot/internal/store/seal"
 )
 
 // peer is a protected MCP server and its authorization servers, on real sockets.

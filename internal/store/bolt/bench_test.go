@@ -11,9 +11,9 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
-	"ravenbot/internal/llm"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
+	"ravenbot/internal/core/llm"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )

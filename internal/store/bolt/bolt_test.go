@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/store/kv"
-	"ravenbot/internal/store/kv/kvtest"
+	"ravenbot/internal/testing/kvtest"
 )
 
 func open(t *testing.T, path string) *bolt.TestStore {

@@ -10,10 +10,10 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/storetest"
+	"ravenbot/internal/testing/storetest"
 )
 
 // changeUncounted changes a store as no transaction of it does.

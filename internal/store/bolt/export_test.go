@@ -12,7 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/records"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )

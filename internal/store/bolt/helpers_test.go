@@ -10,7 +10,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // errStop ends what a test has begun.

@@ -17,12 +17,12 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
-	"ravenbot/internal/llm"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
+	"ravenbot/internal/core/llm"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
-	"ravenbot/internal/store/storetest"
+	"ravenbot/internal/testing/storetest"
 )
 
 // What has no retention is kept without end.

@@ -14,11 +14,11 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
-	"ravenbot/internal/llm"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
+	"ravenbot/internal/core/llm"
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/storetest"
+	"ravenbot/internal/testing/storetest"
 )
 
 var general = chat.Address{Platform: "web", Channel: "general"}

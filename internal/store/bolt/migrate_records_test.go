@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 )
 
 // TestMigration_FileWithALongName_IsReadByParts opens a file of format 5 in which the data come far behind a name.

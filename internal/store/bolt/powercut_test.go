@@ -16,9 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
-	"ravenbot/internal/llm"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
+	"ravenbot/internal/core/llm"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )

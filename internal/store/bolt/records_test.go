@@ -11,11 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/records"
-	"ravenbot/internal/store/storetest"
+	"ravenbot/internal/testing/storetest"
 )
 
 // fillWithSpace writes records of all kinds, and deletes some.

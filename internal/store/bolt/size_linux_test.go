@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
-	"ravenbot/internal/llm"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
+	"ravenbot/internal/core/llm"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 )

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
 	"ravenbot/internal/store"
 )
 

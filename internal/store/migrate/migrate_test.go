@@ -13,17 +13,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
-	"ravenbot/internal/meaning"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
+	"ravenbot/internal/recall/meaning"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/migrate"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
 	"ravenbot/internal/store/records"
-	"ravenbot/internal/store/storetest"
+	"ravenbot/internal/testing/pgtest"
+	"ravenbot/internal/testing/storetest"
 )
 
 var day = time.Date(2026, 3, 4, 12, 0, 0, 123456789, time.UTC)

@@ -9,7 +9,7 @@ import (
 
 	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 func changesOf(t *testing.T, db *postgres.DB) map[string]int64 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 func TestClaim_SeveralAtOnce_OneOwns(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // setClock has what uses a database find its clock off by some seconds.

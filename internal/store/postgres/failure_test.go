@@ -19,7 +19,7 @@ import (
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // proxy is a TCP proxy that can do something to a connection when the client commits.

@@ -12,9 +12,9 @@ import (
 
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
-	"ravenbot/internal/store/kv/kvtest"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/kvtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // holdCommit holds the next commit of a process behind a proxy until the function that it returns is called; reached

@@ -19,7 +19,7 @@ import (
 
 	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // makeFormat makes the tables as an older version did.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"ravenbot/internal/store/kv"
-	"ravenbot/internal/store/kv/kvtest"
 	"ravenbot/internal/store/postgres"
+	"ravenbot/internal/testing/kvtest"
 )
 
 // The collections of the tests. A change of a note is announced under what stands before the first slash of its key; a

@@ -16,7 +16,7 @@ import (
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // A write takes two round trips, whether it reads what it was told to prefetch or nothing.

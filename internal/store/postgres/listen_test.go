@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // receive waits for a signal.

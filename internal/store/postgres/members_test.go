@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // general is a claim.

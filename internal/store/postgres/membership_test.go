@@ -14,7 +14,7 @@ import (
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // replica is a process that shares a database.

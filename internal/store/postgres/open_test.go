@@ -11,7 +11,7 @@ import (
 
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 func TestOpen_SeveralAtOnceOnAnEmptyDatabase_AllComeUp(t *testing.T) {

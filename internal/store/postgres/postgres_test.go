@@ -10,9 +10,9 @@ import (
 
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
-	"ravenbot/internal/store/kv/kvtest"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/kvtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // Whatever the defaults of the role or the database are: each of them differs from that of a new server.

@@ -9,7 +9,7 @@ import (
 
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // newPoorUser returns the address of a database for a user to whom limits of connections apply, and one for whoever

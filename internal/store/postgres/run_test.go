@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"ravenbot/internal/store"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // A store whose disk was full is unhealthy until Run has found that writing works again: who is not ready gets no

@@ -12,7 +12,7 @@ import (
 
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // TestOpen_PrimaryThatWasReplaced_IsNotUsed: a primary that failed, whose standby was promoted, and that came back

@@ -13,7 +13,7 @@ import (
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // bot is the name of a bot with shards.

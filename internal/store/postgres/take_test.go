@@ -11,7 +11,7 @@ import (
 
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // leave stores tasks, each with the claim of its prefix, and as many without a claim, as a process that ends.

@@ -19,7 +19,7 @@ import (
 
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
+	"ravenbot/internal/testing/pgtest"
 )
 
 // authority signs the certificates of servers.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 )

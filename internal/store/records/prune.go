@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 )

@@ -9,8 +9,8 @@ import (
 	"context"
 	"fmt"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/meaning"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/recall/meaning"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 )

@@ -9,9 +9,9 @@ import (
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/bolt"
 	"ravenbot/internal/store/postgres"
-	"ravenbot/internal/store/postgres/pgtest"
 	"ravenbot/internal/store/records"
-	"ravenbot/internal/store/storetest"
+	"ravenbot/internal/testing/pgtest"
+	"ravenbot/internal/testing/storetest"
 )
 
 func TestStore_InAFile(t *testing.T) {

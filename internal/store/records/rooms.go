@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 )

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"ravenbot/internal/chat"
+	"ravenbot/internal/core/chat"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 )

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 )

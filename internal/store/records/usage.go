@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 
-	"ravenbot/internal/chat"
-	"ravenbot/internal/conversation"
-	"ravenbot/internal/llm"
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/conversation"
+	"ravenbot/internal/core/llm"
 	"ravenbot/internal/store"
 	"ravenbot/internal/store/kv"
 )

@@ -1,0 +1,262 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/core/llm"
+	"ravenbot/internal/model/client"
+	"ravenbot/internal/model/toolschema"
+)
+
+// completion is an answer, or a piece of one.
+type completion struct {
+	Model   client.Word          `json:"model"`
+	Choices []choice             `json:"choices"`
+	Usage   client.Maybe[tokens] `json:"usage"`
+	Error   json.RawMessage      `json:"error"`
+}
+
+// choice is one of the answers, of which only one is ever requested. An answer in one piece has a message, a stream has
+// deltas; some endpoints mix them.
+type choice struct {
+	Message      client.Maybe[fields] `json:"message"`
+	Delta        client.Maybe[fields] `json:"delta"`
+	FinishReason client.Word          `json:"finish_reason"`
+	Native       client.Word          `json:"native_finish_reason"` // of the provider behind OpenRouter
+}
+
+// fields are the fields of a message, or of what a piece adds to it.
+type fields map[string]json.RawMessage
+
+// tokens counts the tokens of a request.
+type tokens struct {
+	Prompt     client.Count `json:"prompt_tokens"`
+	Completion client.Count `json:"completion_tokens"`
+	Details    client.Maybe[struct {
+		Cached client.Count `json:"cached_tokens"`
+	}] `json:"prompt_tokens_details"`
+}
+
+// toolCall is a call while it is read.
+type toolCall struct {
+	id, name string
+	args     string
+	added    additions // to the call
+	inner    additions // to its function
+}
+
+// arguments returns the text of a call's arguments; some endpoints send the object itself.
+func arguments(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return string(raw)
+	}
+	return s // empty for null
+}
+
+// answerReader collects an answer while it arrives.
+type answerReader struct {
+	model     *Model
+	names     toolschema.Names
+	calls     []*toolCall
+	callIndex map[int]int // index in the stream → index in calls
+	added     additions
+	hasText   bool
+	isWhole   bool // nothing is missing, even if there is no finish reason
+	finish    llm.Finish
+}
+
+// readEvent reads a piece of an answer, which comes as events or as one JSON object.
+func (a *answerReader) readEvent(data []byte) (llm.Chunk, client.Progress, error) {
+	if string(data) == client.Done {
+		a.isWhole = true
+		return llm.Chunk{}, client.Over, nil
+	}
+	var c completion
+	err := json.Unmarshal(data, &c)
+	if err == nil {
+		err = a.model.client.StreamError(c.Error)
+	}
+	if err != nil {
+		return llm.Chunk{}, client.Begun, err
+	}
+	a.isWhole = a.isWhole || len(c.Choices) > 0 && c.Choices[0].Message.Ok
+	out, err := a.handle(c)
+	if a.finish == "" {
+		return out, client.Begun, err
+	}
+	return out, client.Complete, err
+}
+
+// handle returns the text of a piece, and keeps calls and additions until they are complete.
+func (a *answerReader) handle(c completion) (out llm.Chunk, err error) {
+	if c.Model != "" {
+		out.ServedBy = a.model.o.Name + "/" + string(c.Model)
+	}
+	if u := c.Usage.V; c.Usage.Ok {
+		out.Usage = &llm.Usage{Input: int(u.Prompt), Cached: int(u.Details.V.Cached), Output: int(u.Completion)}
+	}
+	if len(c.Choices) > 0 { // the piece with the usage has none
+		one := c.Choices[0]
+		for _, f := range []fields{one.Message.V, one.Delta.V} {
+			if text := a.readText(f); text != "" {
+				a.hasText = true
+				out.Parts = append(out.Parts, llm.Part{Text: text})
+			}
+			a.readCalls(f["tool_calls"])
+			for name, raw := range f {
+				if !slices.Contains(ownFields, name) {
+					a.added.add(name, raw)
+				}
+			}
+		}
+		switch {
+		case isMalformedCall(string(one.FinishReason)), isMalformedCall(string(one.Native)):
+			a.finish = llm.FinishMalformed
+		case one.FinishReason == "error": // OpenRouter's reason if the provider behind it has failed
+			err := errors.New("the endpoint ended the answer with an error")
+			return llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: err}
+		case one.FinishReason != "":
+			a.finish = readFinish(string(one.FinishReason))
+		}
+	}
+	return out, nil
+}
+
+// readText returns the text of a piece for the reader: the content, which is a string or a list of parts, and a
+// refusal. It keeps parts of type thinking with the additions.
+func (a *answerReader) readText(f fields) string {
+	var text, refusal string
+	if json.Unmarshal(f["content"], &text) != nil {
+		var parts []client.Maybe[struct {
+			Text     string                         `json:"text"`
+			Thinking client.Maybe[[]map[string]any] `json:"thinking"`
+		}]
+		_ = json.Unmarshal(f["content"], &parts) // anything else is no text
+		for _, p := range parts {
+			text += p.V.Text
+			for _, t := range p.V.Thinking.V {
+				if s, ok := t["text"].(string); ok {
+					a.added["content"] = mergePieces("content", a.added["content"], s)
+				}
+			}
+		}
+	}
+	_ = json.Unmarshal(f["refusal"], &refusal)
+	return text + refusal
+}
+
+// readCalls adds the pieces of calls in a piece of an answer.
+func (a *answerReader) readCalls(raw json.RawMessage) {
+	var pieces []map[string]json.RawMessage
+	if json.Unmarshal(raw, &pieces) != nil {
+		return
+	}
+	for position, piece := range pieces {
+		var id, name client.Word
+		var index client.Maybe[client.Count]
+		_, _ = json.Unmarshal(piece["id"], &id), json.Unmarshal(piece["index"], &index)
+		if index.Ok {
+			position = int(index.V)
+		}
+		var function fields
+		_ = json.Unmarshal(piece["function"], &function)
+		_ = json.Unmarshal(function["name"], &name)
+		c := a.callOf(position, string(id), string(name), arguments(function["arguments"]))
+		for k, v := range piece {
+			if k != "id" && k != "index" && k != "type" && k != "function" {
+				c.added.add(k, v)
+			}
+		}
+		for k, v := range function {
+			if k != "name" && k != "arguments" {
+				c.inner.add(k, v)
+			}
+		}
+	}
+}
+
+// callOf returns the call that a piece belongs to, after adding the piece. Endpoints differ: the index may be missing,
+// start at 1 or be 0 for all, and name and id may come with every piece or be the same for all; a name with a new id starts another
+// call, and so does a name with arguments after arguments that are complete.
+func (a *answerReader) callOf(index int, id, name, args string) *toolCall {
+	at, known := a.callIndex[index]
+	isNew := func(c *toolCall) bool {
+		return name != "" && (id != "" && c.id != "" && id != c.id || isObject(args) && isObject(c.args))
+	}
+	if !known || isNew(a.calls[at]) {
+		a.callIndex[index] = len(a.calls)
+		c := &toolCall{id: id, name: name, args: args, added: additions{}, inner: additions{}}
+		a.calls = append(a.calls, c)
+		return c
+	}
+	c := a.calls[at]
+	if c.id == "" {
+		c.id = id
+	}
+	if name != c.name { // some endpoints repeat the whole name with every piece
+		c.name += name
+	}
+	c.args += args
+	return c
+}
+
+// isObject reports whether arguments are a whole JSON object.
+func isObject(args string) bool {
+	return strings.HasPrefix(strings.TrimSpace(args), "{") && json.Valid([]byte(args))
+}
+
+// end sends the last chunk, with the calls, or the error of an answer that did not end.
+func (a *answerReader) end(yield func(llm.Chunk, error) bool) {
+	// Some endpoints do not say why an answer has ended.
+	if a.isWhole && a.finish == "" && (a.hasText || len(a.calls) > 0) {
+		a.finish = llm.FinishStop
+	}
+	// A body can end cleanly in the middle of an answer. Its last call may then lack arguments and must not be run.
+	if a.finish == "" {
+		yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: client.ErrNoEnd})
+		return
+	}
+	out := llm.Chunk{Finish: a.finish}
+	if p, ok := a.added.part(); ok {
+		out.Parts = append(out.Parts, p)
+	}
+	for _, c := range a.calls {
+		if c.name == "" {
+			out.Finish = llm.FinishMalformed
+			continue
+		}
+		args := client.Arguments(c.args)
+		part := llm.Part{Call: &llm.Call{ID: c.id, Name: c.name, Args: a.names.Restore(c.name, args)}}
+		if len(c.inner) > 0 {
+			c.added["function"] = c.inner
+		}
+		if len(c.added) > 0 { // other calls can be rebuilt
+			part.Raw, _ = json.Marshal(c.added) // cannot fail: it came from JSON
+		}
+		out.Parts = append(out.Parts, part)
+	}
+	yield(out, nil)
+}
+
+// isMalformedCall reports whether a reason says that Gemini, behind the endpoint, wrote a call that Google cannot read
+// (OpenRouterTeam/openrouter-examples#67).
+func isMalformedCall(reason string) bool {
+	return strings.Contains(strings.ToUpper(reason), "MALFORMED_FUNCTION_CALL")
+}
+
+// readFinish converts a finish reason.
+func readFinish(reason string) llm.Finish {
+	switch reason {
+	case "stop", "tool_calls", "function_call", "end_turn", "eos", "eos_token", "stop_sequence":
+		return llm.FinishStop
+	case "length", "max_tokens":
+		return llm.FinishLength
+	case "content_filter":
+		return llm.FinishBlocked
+	}
+	return llm.FinishOther
+}

@@ -1,0 +1,119 @@
+package toolschema
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"ravenbot/internal/core/text"
+)
+
+// maxName is the longest name of a parameter that all providers accept.
+const maxName = 64
+
+// acceptedByAnthropic matches the names of parameters that Anthropic accepts at the top of a schema
+// (anthropics/claude-code#79418).
+var acceptedByAnthropic = text.Pattern(`^[a-zA-Z0-9_.-]{1,64}$`)
+
+// fitTop changes a valid schema to one that OpenAI and Anthropic accept, and adds the parameters that it renames.
+func fitTop(doc *document, names map[string]string) {
+	// Providers compile patterns with engines of their own, and refuse what those do not know: OpenAI forbids look-around
+	// (pleaseai/shunt#488), llama.cpp wants both anchors (openclaw/openclaw#114114).
+	for _, s := range doc.schemas {
+		if p, ok := s.get("pattern").(string); ok {
+			addNotes(s, note("pattern", p))
+			s.delete("pattern")
+		}
+	}
+	top := doc.top
+	top.set("type", "object")
+	properties := top.object("properties")
+	if properties == nil { // OpenAI says "object schema missing properties"
+		properties = newObject()
+	}
+	// Both refuse alternatives at the top: the parameters that they name may be given.
+	for _, k := range []string{"allOf", "anyOf", "oneOf"} {
+		for _, one := range top.list(k) {
+			part, _ := one.(*object)
+			for doc.targets[part] != nil {
+				part = doc.targets[part]
+			}
+			if part != nil && part.object("properties") != nil {
+				properties.add(part.object("properties"))
+			}
+		}
+	}
+	top.delete("allOf", "anyOf", "oneOf", "not", "enum")
+	rename := func(name string) string {
+		if acceptedByAnthropic().MatchString(name) {
+			return name
+		}
+		return replaceName(name, "_.-", maxName)
+	}
+	top.set("properties", renameProperties(properties, rename, names))
+	filterRequired(top, rename)
+}
+
+// renameProperties returns the properties under their new names, and adds those that are renamed to names.
+func renameProperties(properties *object, rename func(string) string, names map[string]string) *object {
+	renamed := newObject()
+	for _, name := range properties.keys {
+		safe := rename(name)
+		if safe != name {
+			names[safe] = name
+		}
+		renamed.set(safe, properties.get(name))
+	}
+	return renamed
+}
+
+// filterRequired leaves those of the required parameters that are defined, under their new names.
+func filterRequired(s *object, rename func(string) string) {
+	properties := s.object("properties")
+	kept := []any{}
+	for _, v := range s.list("required") {
+		name, _ := v.(string)
+		name = rename(name)
+		if properties != nil && properties.has(name) && !slices.Contains(kept, any(name)) {
+			kept = append(kept, name)
+		}
+	}
+	if s.has("required") {
+		s.set("required", kept)
+	}
+	if len(kept) == 0 {
+		s.delete("required")
+	}
+}
+
+// replaceName returns a name of ASCII letters, digits and the characters of others, of most bytes at the most. It ends
+// in a hash of the original, so that two names that are replaced stay different.
+func replaceName(name, others string, most int) string {
+	safe := strings.Map(func(c rune) rune {
+		if '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || strings.ContainsRune(others, c) {
+			return c
+		}
+		return '_'
+	}, name)
+	sum := sha256.Sum256([]byte(name))
+	suffix := "_" + hex.EncodeToString(sum[:3])
+	return safe[:min(len(safe), most-len(suffix))] + suffix
+}
+
+// note returns in words what a schema cannot express; it is empty if that is long.
+func note(keyword string, v any) string {
+	if value := encode(v); len(value) < 200 {
+		return keyword + ": " + string(value)
+	}
+	return ""
+}
+
+// addNotes adds notes to the description of a schema.
+func addNotes(s *object, notes ...string) {
+	notes = slices.DeleteFunc(notes, func(n string) bool { return n == "" })
+	if len(notes) > 0 {
+		description, _ := s.get("description").(string)
+		s.set("description", strings.TrimSpace(description+" ("+strings.Join(notes, "; ")+")"))
+	}
+}

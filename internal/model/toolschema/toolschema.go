@@ -1,0 +1,174 @@
+// Package toolschema declares tools to model providers with schemas that no provider refuses: a provider refuses a
+// whole request for the schema of one tool, and the schemas are written by strangers. It promises that a schema that
+// needs no change keeps its bytes, and any other one the order of its parameters, which models follow; and that no
+// schema makes it panic, load anything or take long. A fitted schema may allow more than the original, and its
+// parameters may have other names: whoever runs a call restores the names and checks the arguments against the
+// original schema.
+package toolschema
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"ravenbot/internal/core/llm"
+)
+
+// Dialect is the form in which a provider accepts schemas.
+type Dialect int
+
+const (
+	// JSONSchema is what the APIs of OpenAI and Anthropic accept: JSON Schema of draft 2020-12 for an object with
+	// properties, without alternatives at the top.
+	JSONSchema Dialect = iota
+	// Gemini is what parametersJsonSchema of Gemini's API accepts: some keywords of JSON Schema, one type a schema.
+	Gemini
+)
+
+// Names are the parameters that were renamed: tool → new name → original name.
+type Names map[string]map[string]string
+
+// maxFitted is how many fitted schemas a Declarer keeps.
+const maxFitted = 4096
+
+// Declarer encodes the declarations of tools. It keeps the last ones and the fitted schemas, because the same tools
+// are declared for every message. It is safe for concurrent use.
+type Declarer struct {
+	dialect Dialect
+	key     string // of the schema in a declaration
+	wrap    func(declaration map[string]any) any
+
+	mu      sync.Mutex
+	fitted  map[string]fitted // by original schema
+	tools   []llm.ToolSpec
+	encoded json.RawMessage
+	names   Names // never changed after it was returned
+}
+
+// fitted is a schema as a provider accepts it, with the parameters that were renamed: new name → original name.
+type fitted struct {
+	schema json.RawMessage
+	names  map[string]string
+}
+
+// New returns a Declarer whose declarations are objects with name, description and the schema under a key. The schema
+// is missing for a tool without arguments in the Gemini dialect. The function wrap, which may be nil, returns the form
+// in which the API takes such an object.
+func New(d Dialect, key string, wrap func(declaration map[string]any) any) *Declarer {
+	return &Declarer{dialect: d, key: key, wrap: wrap, fitted: map[string]fitted{}}
+}
+
+// Declare returns the declarations of tools as a JSON array, and the names of parameters that differ from the original
+// ones. The names belong to these declarations; another call may declare other tools meanwhile.
+func (d *Declarer) Declare(tools []llm.ToolSpec) (json.RawMessage, Names) {
+	isSame := func(a, b llm.ToolSpec) bool {
+		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Schema, b.Schema)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.encoded != nil && slices.EqualFunc(d.tools, tools, isSame) {
+		return d.encoded, d.names
+	}
+	list := []any{}
+	d.names = Names{}
+	for _, t := range tools {
+		f := d.fit(t.Schema)
+		declaration := map[string]any{"name": t.Name}
+		if t.Description != "" {
+			declaration["description"] = t.Description
+		}
+		if f.schema != nil {
+			declaration[d.key] = f.schema
+		}
+		if d.wrap != nil {
+			list = append(list, d.wrap(declaration))
+		} else {
+			list = append(list, declaration)
+		}
+		if len(f.names) > 0 {
+			d.names[t.Name] = f.names
+		}
+	}
+	d.tools = slices.Clone(tools)
+	d.encoded, _ = json.Marshal(list) // cannot fail for declarations of texts and JSON
+	return d.encoded, d.names
+}
+
+// fit returns a fitted schema, from the cache if it is there. The caller holds the lock.
+func (d *Declarer) fit(schema json.RawMessage) fitted {
+	if f, ok := d.fitted[string(schema)]; ok {
+		return f
+	}
+	if len(d.fitted) >= maxFitted { // schemas of tools that are gone must not pile up
+		clear(d.fitted)
+	}
+	f := fit(d.dialect, schema)
+	d.fitted[string(schema)] = f
+	return f
+}
+
+// Restore returns the arguments of a call under the names that the tool knows. Arguments without renamed parameters,
+// and those that are no JSON object, are returned as they are.
+func (n Names) Restore(tool string, args json.RawMessage) json.RawMessage {
+	names := n[tool]
+	var given map[string]any
+	values := json.NewDecoder(bytes.NewReader(args))
+	values.UseNumber() // ids may be larger than a float64 holds
+	if len(names) == 0 || !json.Valid(args) || values.Decode(&given) != nil || !restore(given, names) {
+		return args
+	}
+	restored, _ := json.Marshal(given) // cannot fail: it came from JSON
+	return restored
+}
+
+// restore renames the keys of a value at any depth, and reports whether there were any to rename.
+func restore(v any, names map[string]string) (found bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, inner := range v {
+			found = restore(inner, names) || found
+		}
+		for name, original := range names {
+			if inner, ok := v[name]; ok {
+				delete(v, name)
+				v[original], found = inner, true
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			found = restore(inner, names) || found
+		}
+	}
+	return found
+}
+
+// Fit returns a schema in a dialect. It returns nil for a tool without arguments in the Gemini dialect.
+func Fit(d Dialect, schema json.RawMessage) json.RawMessage { return fit(d, schema).schema }
+
+// fit returns a schema in a dialect. A schema that is no JSON object, or too large, becomes the schema of an object
+// with any properties.
+func fit(d Dialect, schema json.RawMessage) fitted {
+	top, ok := read(schema)
+	if !ok {
+		top = newObject()
+	}
+	doc := normalize(top)
+	f := fitted{names: map[string]string{}}
+	if d == Gemini {
+		if top = convertForGemini(doc, f.names); top == nil {
+			return f
+		}
+	} else {
+		fitTop(doc, f.names)
+	}
+	f.schema = encode(top)
+	var given bytes.Buffer
+	switch {
+	case len(f.schema) > maxBytes: // what is referred to may be there twice
+		return fit(d, nil)
+	case ok && json.Compact(&given, schema) == nil && bytes.Equal(given.Bytes(), f.schema):
+		f.schema = bytes.Clone(schema)
+	}
+	return f
+}

@@ -1,0 +1,278 @@
+// Package trouble finds what an operator has to look after: a platform that is not connected, a model or MCP server that
+// fails, a dead feed, a failed digest, an old backup, a used-up budget, a store that cannot be written. It reports each
+// trouble once when it begins and once when it ends, to the channel that ops.channel names, and serves the present ones
+// for metrics. The services themselves say in what state they are.
+package trouble
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ravenbot/internal/core/chat"
+	"ravenbot/internal/core/text"
+	"ravenbot/internal/feature"
+	"ravenbot/internal/store"
+)
+
+// Kinds are the values of Trouble.Kind.
+func Kinds() []string {
+	return []string{"backup", "budget", "digest", "feed", "model", "platform", "server", "store"}
+}
+
+// Trouble is one fault that lasts.
+type Trouble struct {
+	Kind   string // one of Kinds
+	Name   string // which of them; empty if there is only one
+	Reason string // one sentence without a full stop
+	Page   string // the page of the dashboard with more about it, such as "/servers"; empty: none
+	// Patience is how long the trouble must last before it is reported.
+	Patience time.Duration
+}
+
+// title names the trouble at the start of a line.
+func (t Trouble) title() string {
+	names := map[string]string{"server": "MCP server", "store": "the store", "backup": "the backup"}
+	words := names[t.Kind]
+	if words == "" {
+		words = t.Kind
+	}
+	if t.Name != "" {
+		words += " " + text.EscapeMarkdown(t.Name)
+	}
+	return words
+}
+
+const (
+	checkInterval = 15 * time.Second
+	checkTimeout  = 10 * time.Second
+	// calm is how long a trouble must be away before it counts as ended: a server that crashes again and again is
+	// connected for seconds each time.
+	calm = 5 * time.Minute
+	// itemKind is the kind of stored items that hold reported troubles, so that a restart reports none again.
+	itemKind = "trouble"
+)
+
+// Options are what a Watch needs.
+type Options struct {
+	// Find returns all troubles there are now. With an error it returns those that it could find.
+	Find func(ctx context.Context) ([]Trouble, error)
+	// Channel returns where troubles are reported; the zero address: nowhere.
+	Channel func() chat.Address
+	// Post stores a post and sends it. A post whose key was stored before is skipped.
+	Post func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
+	// Leads reports whether this process is the one that reports, among those that share the store.
+	Leads     func() bool
+	PublicURL string // of the dashboard, without a slash at its end
+	Store     store.Items
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+// Watch looks for troubles and reports them. It is safe for concurrent use.
+type Watch struct {
+	o Options
+
+	mu    sync.Mutex
+	known map[string]*state // by kind and name
+}
+
+// state is a trouble as it was last seen. It is stored once it is reported.
+type state struct {
+	Trouble  Trouble   `json:"trouble"`
+	Since    time.Time `json:"since"`
+	Seen     time.Time `json:"seen"`
+	Reported bool      `json:"-"`
+}
+
+// isDue reports whether the trouble has lasted for its patience.
+func (s state) isDue(now time.Time) bool { return now.Sub(s.Since) >= s.Trouble.Patience }
+
+// New returns a Watch.
+func New(o Options) *Watch { return &Watch{o: o, known: map[string]*state{}} }
+
+// Module returns the ability to tell operators about troubles.
+func (w *Watch) Module() feature.Module {
+	return feature.Module{Tasks: []feature.Task{{Name: "trouble", Run: w.Run, Daemon: true}}}
+}
+
+// Current returns the troubles that have lasted for their patience, by kind and name.
+func (w *Watch) Current() []Trouble {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var list []Trouble
+	for _, key := range slices.Sorted(maps.Keys(w.known)) {
+		if s := w.known[key]; s.isDue(w.o.Now()) {
+			list = append(list, s.Trouble)
+		}
+	}
+	return list
+}
+
+// Run looks for troubles until ctx ends.
+func (w *Watch) Run(ctx context.Context) {
+	w.load(ctx)
+	look := time.NewTicker(checkInterval)
+	defer look.Stop()
+	for {
+		w.check(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
+}
+
+// load reads the troubles that an earlier process has reported.
+func (w *Watch) load(ctx context.Context) {
+	items, err := w.o.Store.Items(ctx, itemKind)
+	if err != nil {
+		w.o.Log.Warn("could not read the reported troubles; they are reported again", "error", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, raw := range items {
+		s := &state{Reported: true}
+		if json.Unmarshal(raw, s) == nil {
+			s.Seen = w.o.Now() // it may have ended while no process looked: it counts as there for as long as calm
+			w.known[key] = s
+		}
+	}
+}
+
+// check compares the troubles there are with the known ones, and reports what has begun and ended.
+func (w *Watch) check(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	found, err := w.o.Find(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		w.o.Log.Warn("could not look for all troubles", "error", err)
+	}
+	now := w.o.Now()
+	w.mu.Lock()
+	for _, t := range found {
+		key := t.Kind + "/" + t.Name
+		s := w.known[key]
+		if s == nil {
+			s = &state{Since: now}
+			w.known[key] = s
+		}
+		s.Trouble, s.Seen = t, now
+	}
+	begun, ended := map[string]state{}, map[string]state{}
+	for key, s := range w.known {
+		switch {
+		case err == nil && now.Sub(s.Seen) >= calm:
+			ended[key] = *s
+			delete(w.known, key)
+		case !s.Reported && s.isDue(now):
+			begun[key] = *s
+		}
+	}
+	w.mu.Unlock()
+	to := w.o.Channel()
+	if to.IsZero() || !w.o.Leads() {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(begun)) {
+		w.reportBegin(ctx, to, key, begun[key])
+	}
+	for _, key := range slices.Sorted(maps.Keys(ended)) {
+		if ended[key].Reported {
+			w.reportEnd(ctx, to, key, ended[key])
+		}
+	}
+}
+
+// reportBegin posts that a trouble has begun, unless that was posted.
+func (w *Watch) reportBegin(ctx context.Context, to chat.Address, key string, s state) {
+	words := fmt.Sprintf("**Trouble: %s.** %s, since %s.", s.Trouble.title(), text.EscapeMarkdown(s.Trouble.Reason),
+		s.Since.UTC().Format("15:04 UTC on 2 Jan"))
+	if s.Trouble.Page != "" && w.o.PublicURL != "" {
+		words += " [More](" + w.o.PublicURL + s.Trouble.Page + ")"
+	}
+	_, err := w.o.Store.Item(ctx, itemKind, key) // another process may have reported it
+	if errors.Is(err, store.ErrNotFound) {
+		if err = w.post(ctx, to, postKey(key, s)+"/begin", words); err == nil {
+			err = w.save(ctx, key, s)
+		}
+	}
+	if err != nil {
+		w.o.Log.Error("could not report a trouble; retrying", "trouble", key, "error", err)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k := w.known[key]; k != nil {
+		k.Reported = true
+	}
+}
+
+// reportEnd posts that a reported trouble has ended.
+func (w *Watch) reportEnd(ctx context.Context, to chat.Address, key string, s state) {
+	words := fmt.Sprintf("**Resolved: %s.** It lasted %s.", s.Trouble.title(), describeDuration(s.Seen.Sub(s.Since)))
+	err := w.post(ctx, to, postKey(key, s)+"/end", words)
+	if err == nil {
+		err = w.o.Store.DeleteItem(ctx, itemKind, key)
+	}
+	if err == nil || errors.Is(err, store.ErrNotFound) {
+		return
+	}
+	w.o.Log.Error("could not report the end of a trouble; retrying", "trouble", key, "error", err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known[key] == nil { // the next check finds it ended again
+		w.known[key] = &s
+	}
+}
+
+// save stores a reported trouble.
+func (w *Watch) save(ctx context.Context, key string, s state) error {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return w.o.Store.SaveItem(ctx, itemKind, key, raw, true)
+}
+
+func (w *Watch) post(ctx context.Context, to chat.Address, key, words string) error {
+	return w.o.Post(ctx, to, chat.Draft{Key: key, Text: words}, "")
+}
+
+// postKey returns the beginning of the keys of a trouble's posts. A later trouble of the same name has another one.
+func postKey(key string, s state) string {
+	return "trouble/" + key + "/" + s.Since.UTC().Format(time.RFC3339)
+}
+
+// describeDuration returns a time in words, in minutes, hours or days.
+func describeDuration(d time.Duration) string {
+	n, unit := int(d.Minutes()), "minute"
+	switch {
+	case n < 1:
+		return "less than a minute"
+	case d >= 48*time.Hour:
+		n, unit = int(d.Hours()/24), "day"
+	case d >= 2*time.Hour:
+		n, unit = int(d.Hours()), "hour"
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%d %ss", n, unit), plural(n))
+}
+
+// plural returns the letter that one thing lacks.
+func plural(n int) string {
+	if n == 1 {
+		return "s"
+	}
+	return ""
+}
