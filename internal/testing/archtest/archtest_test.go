@@ -463,7 +463,7 @@ func TestArchitecture_HasARowForEveryPackage(t *testing.T) {
 	}
 	for _, s := range sources(t) {
 		pkg := s.pkg
-		for _, parent := range []string{"internal/model/", "internal/tools/", "internal/store/", "internal/testing/sim/"} {
+		for _, parent := range []string{"internal/model/", "internal/tools/", "internal/store/", "internal/testing/"} {
 			if covers(parent, pkg) {
 				pkg = strings.TrimSuffix(parent, "/")
 			}
