@@ -50,7 +50,7 @@ func FuzzLoad(f *testing.F) {
 			f.Add(file.Data)
 		}
 	}
-	shipped, err := os.ReadFile(filepath.Join("..", "..", "config.json"))
+	shipped, err := os.ReadFile(filepath.Join("..", "..", "..", "config.json"))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "rewrite files that tests compare with")
 
 func TestSchemaFileIsInStep(t *testing.T) {
-	path := filepath.Join("..", "..", "deploy", "config.schema.json")
+	path := filepath.Join("..", "..", "..", "deploy", "config.schema.json")
 	if *update {
 		if err := os.WriteFile(path, Schema(), 0o644); err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func compileSchema(t *testing.T) *jsonschema.Schema {
 }
 
 func TestSchemaJudgesAsLoadDoes(t *testing.T) {
-	shipped, err := os.ReadFile(filepath.Join("..", "..", "config.json"))
+	shipped, err := os.ReadFile(filepath.Join("..", "..", "..", "config.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

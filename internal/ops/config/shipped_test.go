@@ -21,7 +21,7 @@ func fakeEnv(vars map[string]string) func(string) (string, bool) {
 
 func loadShipped(t *testing.T, vars map[string]string) *Config {
 	t.Helper()
-	c, err := Load(filepath.Join("..", "..", "config.json"), Options{Env: fakeEnv(vars)})
+	c, err := Load(filepath.Join("..", "..", "..", "config.json"), Options{Env: fakeEnv(vars)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestShippedConfigWithEveryKey(t *testing.T) {
 
 // TestEveryMisspelledKeyIsNamed drops the last letter of each key of the shipped file in turn.
 func TestEveryMisspelledKeyIsNamed(t *testing.T) {
-	shipped, err := os.ReadFile(filepath.Join("..", "..", "config.json"))
+	shipped, err := os.ReadFile(filepath.Join("..", "..", "..", "config.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
