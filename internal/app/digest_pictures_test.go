@@ -38,7 +38,7 @@ func TestPictures_OfDigestStyles(t *testing.T) {
 		t.Skip("RAVENBOT_PICTURES is not set")
 	}
 	browser := browsertest.Start(t)
-	b := newWorld(t).runPictures("web:/general")
+	b := newWorld(t).runPictures(nil, "web:/general")
 	for _, style := range []string{"brief", "topics", "deep", "weekly"} {
 		b.browse(browser, func(page *browsertest.Page) {
 			for _, dark := range []bool{false, true} {
@@ -60,8 +60,9 @@ func TestPictures_OfDigestStyles(t *testing.T) {
 	}
 }
 
-// runPictures runs a bot with a digest of each style, which are posted to the places.
-func (w *world) runPictures(places ...string) *bot {
+// runPictures runs a bot with a digest of each style, which are posted to the places. mail is the settings of a mail
+// server to which they are sent, too; it may be nil.
+func (w *world) runPictures(mail map[string]any, places ...string) *bot {
 	feeds := []string{w.feeds.AddFeed("/gazette", "Coast Gazette", simfeeds.RSS),
 		w.feeds.AddFeed("/post", "Morning Post", simfeeds.Atom)}
 	for n, news := range pictureNews {
@@ -100,6 +101,12 @@ func (w *world) runPictures(places ...string) *bot {
 	settings["egress"] = map[string]any{"allowPrivateHosts": []string{"127.0.0.1"}}
 	settings["digests"] = map[string]any{"brief": digest("brief"), "topics": digest("topics"), "deep": digest("deep"),
 		"weekly": map[string]any{"schedule": "fridays at 16:00", "style": "weekly", "post": places, "maxItems": 3}}
+	if mail != nil {
+		settings["smtp"] = mail
+		for _, d := range settings["digests"].(map[string]any) {
+			d.(map[string]any)["email"] = []string{"anna@example.org"}
+		}
+	}
 	return w.run(settings)
 }
 

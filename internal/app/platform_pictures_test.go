@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	escaping "html"
+	"io"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"net/mail"
 	"os"
 	"regexp"
 	"strconv"
@@ -15,6 +19,7 @@ import (
 
 	"ravenbot/internal/testing/browsertest"
 	simdiscord "ravenbot/internal/testing/sim/discord"
+	simmail "ravenbot/internal/testing/sim/mail"
 	simslack "ravenbot/internal/testing/sim/slack"
 )
 
@@ -26,14 +31,17 @@ func TestPictures_OfDigestsOnPlatforms(t *testing.T) {
 	}
 	browser := browsertest.Start(t)
 	w := newWorld(t)
-	b := w.runPictures("slack:"+simslack.TeamID+"/"+w.channel.ID, "discord:"+w.guild.ID+"/"+w.news.ID)
+	mails := must(simmail.New(""))
+	t.Cleanup(mails.Close)
+	smtp := map[string]any{"host": "127.0.0.1", "port": mails.Port(), "from": "raven@example.org", "tls": "none"}
+	b := w.runPictures(smtp, "slack:"+simslack.TeamID+"/"+w.channel.ID, "discord:"+w.guild.ID+"/"+w.news.ID)
 	var shown string
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprint(rw, shown)
 	}))
 	defer server.Close()
-	slackPosts, discordPosts := 0, 0
+	slackPosts, discordPosts, mailed := 0, 0, 0
 	for _, style := range []string{"brief", "topics", "deep", "weekly"} {
 		// People liked what was posted so far, or the round-up of the week would be empty.
 		if style == "weekly" {
@@ -50,19 +58,41 @@ func TestPictures_OfDigestsOnPlatforms(t *testing.T) {
 			}
 			return len(w.slack.Posts(w.channel.ID)) > slackPosts && len(w.discord.Posts(w.news.ID)) > discordPosts
 		})
+		within(t, style+" is mailed", func() bool { return len(mails.Mails()) > mailed })
+		shown = htmlPart(t, mails.Mails()[mailed].Data)
+		mailed++
 		page := browser.Page()
+		page.Look(browsertest.View{Width: 760, Height: 780})
+		page.Go(server.URL)
+		page.Wait(`[...document.images].every(i => i.complete)`)
+		page.Screenshot("../../docs/images/digest-" + style + "-mail.png")
 		for platform, drawn := range map[string]string{
 			"slack":   drawAll(w.slack.Posts(w.channel.ID)[slackPosts:], drawSlack),
 			"discord": drawAll(w.discord.Posts(w.news.ID)[discordPosts:], drawDiscord),
 		} {
 			shown = fmt.Sprintf("<!DOCTYPE html><title>%[1]s</title><style>%[2]s</style><body class=%[1]s>%[3]s",
 				platform, drawnStyle, drawn)
-			page.Look(browsertest.View{Width: 760, Height: 780})
 			page.Go(server.URL)
 			page.Wait(`[...document.images].every(i => i.complete)`)
 			page.Screenshot("../../docs/images/digest-" + style + "-" + platform + ".png")
 		}
 		slackPosts, discordPosts = len(w.slack.Posts(w.channel.ID)), len(w.discord.Posts(w.news.ID))
+	}
+}
+
+// htmlPart returns the page in a mail.
+func htmlPart(t *testing.T, raw string) string {
+	t.Helper()
+	m := must(mail.ReadMessage(strings.NewReader(raw)))
+	_, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for parts := multipart.NewReader(m.Body, params["boundary"]); ; {
+		part := must(parts.NextPart()) // decodes quoted-printable
+		if strings.HasPrefix(part.Header.Get("Content-Type"), "text/html") {
+			return string(must(io.ReadAll(part)))
+		}
 	}
 }
 
