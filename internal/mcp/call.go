@@ -22,8 +22,7 @@ const (
 	defaultReconnectWait = 5 * time.Second
 )
 
-// serverTool is a tool of a server, called over whichever connection the server has at
-// the time.
+// serverTool is a tool of a server, called over whichever connection the server has at the time.
 type serverTool struct {
 	s    *server
 	tool inspectedTool
@@ -43,9 +42,8 @@ func (r serverTool) Spec() tool.Spec {
 	}
 }
 
-// Call runs the tool. A failure of the server becomes a result that says so, at once if
-// the server is down and not about to come back. Call returns an error only when ctx
-// ends.
+// Call runs the tool. A failure of the server becomes a result that says so, at once if the server is down and not
+// about to come back. Call returns an error only when ctx ends.
 func (r serverTool) Call(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	if args = bytes.TrimSpace(args); len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
@@ -107,8 +105,7 @@ func (s *server) connectionFor(ctx context.Context) (*server, *connection, strin
 		"Nothing was run; it is tried again in the background.", s.c.Name, state)
 }
 
-// checkOutput returns a result with a note where it does not satisfy the tool's own
-// output schema.
+// checkOutput returns a result with a note where it does not satisfy the tool's own output schema.
 func (r serverTool) checkOutput(res tool.Result) tool.Result {
 	if res.IsError || len(r.tool.Output) == 0 || r.s.o.Schemas == nil {
 		return res
@@ -131,10 +128,9 @@ func mayRepeat(err error, h tool.Hints) bool {
 // callTimeout returns how long a call of the server may take.
 func (s *server) callTimeout() time.Duration { return cmp.Or(s.c.Timeout, defaultTimeout) }
 
-// awaitConnection returns the connection, or nil and the state of the server. A server
-// that was not started because its tools were known is started now. A lost server that is about to be
-// connected again is waited for. The connection may be lost again by the time it is used; the request
-// then fails with connectionLostError.
+// awaitConnection returns the connection, or nil and the state of the server. A server that was not started because its
+// tools were known is started now. A lost server that is about to be connected again is waited for. The connection may
+// be lost again by the time it is used; the request then fails with connectionLostError.
 func (s *server) awaitConnection(ctx context.Context) (*connection, State) {
 	s.mu.Lock()
 	conn, state, soon := s.conn, s.state, s.isReconnecting()
@@ -224,8 +220,7 @@ func mayHaveRun(err error) bool {
 	return !strings.HasPrefix(failed.Err.Error(), "request failed with status 4")
 }
 
-// call makes one tool call and returns its result as it came. It returns an error where
-// there is no result.
+// call makes one tool call and returns its result as it came. It returns an error where there is no result.
 func (c *connection) call(
 	ctx context.Context,
 	name string,
@@ -240,9 +235,8 @@ func (c *connection) call(
 	})
 }
 
-// request makes a request that may take long: a tool call, or reading a resource or a
-// prompt. It returns the result as it came, and notes what a failure says about the
-// connection.
+// request makes a request that may take long: a tool call, or reading a resource or a prompt. It returns the result as
+// it came, and notes what a failure says about the connection.
 func (c *connection) request(
 	ctx context.Context,
 	name string,

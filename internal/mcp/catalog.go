@@ -124,15 +124,13 @@ func (c *Catalog) Get(name string) (Status, error) {
 	return s.status(), nil
 }
 
-// Tools returns every tool of a server, also those that are not offered. The error wraps
-// ErrNotFound.
+// Tools returns every tool of a server, also those that are not offered. The error wraps ErrNotFound.
 func (c *Catalog) Tools(name string) ([]ToolInfo, error) {
 	_, err := c.server(name)
 	return c.ToolsOf(name), err
 }
 
-// Logs returns the newest lines of a server's log, oldest first. The error wraps
-// ErrNotFound.
+// Logs returns the newest lines of a server's log, oldest first. The error wraps ErrNotFound.
 func (c *Catalog) Logs(name string) ([]LogLine, error) {
 	_, err := c.server(name)
 	return c.Host.Logs(name), err
@@ -185,8 +183,7 @@ func (c *Catalog) read(name string, raw json.RawMessage) (Config, error) {
 	return c.parse(name, raw)
 }
 
-// Replace changes a server that was added. The error is an InputError, or wraps ErrNotFound
-// or ErrConfigured.
+// Replace changes a server that was added. The error is an InputError, or wraps ErrNotFound or ErrConfigured.
 func (c *Catalog) Replace(ctx context.Context, name string, raw json.RawMessage) (Status, error) {
 	c.changes.Lock()
 	defer c.changes.Unlock()
@@ -220,8 +217,7 @@ func (c *Catalog) getAdded(name string) (Status, error) {
 	return s, err
 }
 
-// Remove stops a server that was added and deletes its entry. The error wraps ErrNotFound or
-// ErrConfigured.
+// Remove stops a server that was added and deletes its entry. The error wraps ErrNotFound or ErrConfigured.
 func (c *Catalog) Remove(ctx context.Context, name string) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()

@@ -24,9 +24,8 @@ import (
 // discoverTimeout is how long an HTTP server may take to say whether it knows the newest protocol.
 const discoverTimeout = 5 * time.Second
 
-// learned is what an earlier connection has shown of a server, so that the next attempt does not
-// try other transports and protocols first. The zero value means that nothing is known; it is set
-// back to that when an attempt fails.
+// learned is what an earlier connection has shown of a server, so that the next attempt does not try other transports
+// and protocols first. The zero value means that nothing is known; it is set back to that when an attempt fails.
 type learned struct {
 	transport string // Stdio, HTTP or SSE
 	era       era
@@ -65,8 +64,7 @@ type connection struct {
 	urlElicitations map[string]chan struct{}           // by id; closed when the person is done at the address
 }
 
-// newConnection returns a connection over a transport of ours, or, for nil, one whose
-// loss the caller reports.
+// newConnection returns a connection over a transport of ours, or, for nil, one whose loss the caller reports.
 func (s *server) newConnection(over *rpcConn) *connection {
 	c := &connection{
 		s:               s,
@@ -112,9 +110,8 @@ func (s *server) connect(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// dial connects over the transport that the entry names or an earlier connection has shown, else
-// tries what is possible: Streamable HTTP first, and SSE only where the server refuses that as one
-// of the older transport does.
+// dial connects over the transport that the entry names or an earlier connection has shown, else tries what is
+// possible: Streamable HTTP first, and SSE only where the server refuses that as one of the older transport does.
 func (s *server) dial(ctx context.Context) (*connection, error) {
 	if s.c.Command != "" {
 		e := s.protocolEra()
@@ -234,9 +231,8 @@ type versionedTransport struct {
 // SetProtocolVersion passes the version on.
 func (v versionedTransport) SetProtocolVersion(version string) { v.http.SetProtocolVersion(version) }
 
-// handshake starts a transport and agrees with the server on a protocol version. name is
-// Stdio, HTTP or SSE; discover limits the question for the newest protocol, -1: no limit.
-// On an error the connection is closed.
+// handshake starts a transport and agrees with the server on a protocol version. name is Stdio, HTTP or SSE; discover
+// limits the question for the newest protocol, -1: no limit. On an error the connection is closed.
 func (s *server) handshake(
 	ctx context.Context,
 	conn *connection,
@@ -316,9 +312,8 @@ func (c *connection) watchChanges() {
 	})
 }
 
-// handleNotification handles a notification of the server. It must not block, nor call the
-// server: the connection reads no further message until it returns, and the library
-// deadlocks on a call from here (mcp-go v1.2.1, 2026-11).
+// handleNotification handles a notification of the server. It must not block, nor call the server: the connection reads
+// no further message until it returns, and the library deadlocks on a call from here (mcp-go v1.2.1, 2026-11).
 func (c *connection) handleNotification(n sdk.JSONRPCNotification) {
 	fields := n.Params.AdditionalFields
 	switch n.Method {
@@ -342,8 +337,7 @@ func (c *connection) handleNotification(n sdk.JSONRPCNotification) {
 // requestCheck asks the supervisor to find out whether the server is alive.
 func (c *connection) requestCheck() { wake(c.checkWanted) }
 
-// wake signals a channel of size 1 without waiting; a signal that is there already stands
-// for both.
+// wake signals a channel of size 1 without waiting; a signal that is there already stands for both.
 func wake(ch chan<- struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -372,9 +366,8 @@ func (c *connection) noteFailure(err error) {
 	}
 }
 
-// close ends the connection and returns when its process and background work have ended. Calls that
-// wait on it fail with connectionLostError. It may be called after a failed handshake, and more
-// than once.
+// close ends the connection and returns when its process and background work have ended. Calls that wait on it fail
+// with connectionLostError. It may be called after a failed handshake, and more than once.
 func (c *connection) close() {
 	// Under the lock, so that runInBackground adds no work once Wait may run.
 	c.mu.Lock()
@@ -404,8 +397,7 @@ func (s *server) explainConnectError(err error, began time.Time) error {
 	return err
 }
 
-// unwrapTransportError returns an error without the library's wrapping, whose text is for
-// programmers.
+// unwrapTransportError returns an error without the library's wrapping, whose text is for programmers.
 func unwrapTransportError(err error) error {
 	var failed *transport.Error
 	var address *url.Error
@@ -427,8 +419,7 @@ func unwrapTransportError(err error) error {
 	return err
 }
 
-// authorizationError is an error of the transport that Options.SignIns returned. Its
-// text holds no secret.
+// authorizationError is an error of the transport that Options.SignIns returned. Its text holds no secret.
 type authorizationError interface {
 	error
 	Authorizing()

@@ -8,8 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// render returns a tool as text for people to compare; hidden characters are written as
-// their code.
+// render returns a tool as text for people to compare; hidden characters are written as their code.
 func (t toolSpec) render() string {
 	var b strings.Builder
 	for _, part := range [][2]string{{"name", t.Name}, {"title", t.Title}, {"description", t.Description}} {

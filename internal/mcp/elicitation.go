@@ -36,11 +36,10 @@ type Answer struct {
 	Content json.RawMessage
 }
 
-// elicit asks the person on whose behalf the server was called, and returns the result of the
-// server's request. Where that is nobody in particular, or the server has asked too often, the
-// answer is Decline; where the person was not reached, or the answer does not fit the schema, it is
-// Cancel. The timeouts of the calls are paused meanwhile. An error is returned only for a question
-// that cannot be asked.
+// elicit asks the person on whose behalf the server was called, and returns the result of the server's request. Where
+// that is nobody in particular, or the server has asked too often, the answer is Decline; where the person was not
+// reached, or the answer does not fit the schema, it is Cancel. The timeouts of the calls are paused meanwhile. An
+// error is returned only for a question that cannot be asked.
 func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (json.RawMessage, *requestError) {
 	q, wrong := c.parseQuestion(o)
 	if wrong != "" {
@@ -51,8 +50,7 @@ func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (
 		return encodeJSON(map[string]any{"action": Decline}), nil
 	}
 	q.Tool = calls[0].tool
-	// The question lives as long as the calls; the server may also take it back, which
-	// ends ctx.
+	// The question lives as long as the calls; the server may also take it back, which ends ctx.
 	askCtx, end := c.pauseCalls(calls, maxPersonWait)
 	defer end()
 	defer context.AfterFunc(ctx, func() { end() })()
@@ -78,8 +76,7 @@ func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (
 	return encodeJSON(result), nil
 }
 
-// parseQuestion returns the question in the parameters of a request, or what is wrong with
-// them.
+// parseQuestion returns the question in the parameters of a request, or what is wrong with them.
 func (c *connection) parseQuestion(o map[string]json.RawMessage) (Question, string) {
 	q := Question{
 		ID:      jsonString(o["elicitationId"]),
@@ -128,8 +125,7 @@ func (c *connection) completeAnswer(schema, content json.RawMessage) (json.RawMe
 	return c.s.o.Schemas.Check(schema, content)
 }
 
-// urlElicitationDone returns a channel that is closed when the server reports the end of
-// the elicitation with this id.
+// urlElicitationDone returns a channel that is closed when the server reports the end of the elicitation with this id.
 func (c *connection) urlElicitationDone(id string) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -71,8 +71,7 @@ func reveal[M ~map[string]config.Secret](m M) map[string]string {
 	return out
 }
 
-// FileRoots returns the folders that MCP servers are told they may work in: those of the
-// tools for files.
+// FileRoots returns the folders that MCP servers are told they may work in: those of the tools for files.
 func FileRoots(c *config.Config) []Root {
 	var list []Root
 	for _, r := range c.Tools.Files.Roots {

@@ -18,8 +18,7 @@ func signalGroup(leader *os.Process, sig syscall.Signal) {
 	_ = syscall.Kill(-leader.Pid, sig) // fails only where none of the group is left
 }
 
-// awaitExit waits until a child has ended, and leaves it to be reaped. It reports false if
-// the system call fails.
+// awaitExit waits until a child has ended, and leaves it to be reaped. It reports false if the system call fails.
 func awaitExit(pid int) bool {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

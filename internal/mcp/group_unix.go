@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup puts a process into a group of its own, so that all it starts can be
-// ended with it.
+// ownGroup puts a process into a group of its own, so that all it starts can be ended with it.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func signalGroup(leader *os.Process, sig syscall.Signal) {

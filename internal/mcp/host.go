@@ -18,8 +18,7 @@ import (
 // FromConfig is the Source of servers given by Options and Apply.
 const FromConfig = "config"
 
-// maxLease is how long a server that was replaced or removed keeps running for those
-// who hold a lease on it.
+// maxLease is how long a server that was replaced or removed keeps running for those who hold a lease on it.
 const maxLease = 30 * time.Minute
 
 // Reasons why a change of the servers is refused. Errors of Host wrap them.
@@ -32,8 +31,7 @@ var (
 	ErrChanged    = errors.New("what waits for the approval has changed since it was shown; look at it again")
 )
 
-// Host has one supervised connection per server. All methods are safe for
-// concurrent use.
+// Host has one supervised connection per server. All methods are safe for concurrent use.
 type Host struct {
 	o Options
 	// answers bounds what large answers over HTTP take together.
@@ -57,9 +55,8 @@ type Host struct {
 	listed sync.Map
 }
 
-// NewHost returns a host of the servers in o, or an error that names every invalid entry of them.
-// It starts nothing and reads nothing from the store. Tools known from the store can be listed
-// before Run.
+// NewHost returns a host of the servers in o, or an error that names every invalid entry of them. It starts nothing and
+// reads nothing from the store. Tools known from the store can be listed before Run.
 func NewHost(o Options) (*Host, error) {
 	h := &Host{
 		o:       withDefaults(o),
@@ -108,10 +105,9 @@ func (h *Host) startServer(s *server) {
 	})
 }
 
-// Apply makes servers the configured set: entries that differ from before are
-// replaced, new ones start, missing ones end, all others keep running. A configured
-// server replaces one that was added under the same name. If any entry is invalid,
-// Apply returns an error and changes nothing.
+// Apply makes servers the configured set: entries that differ from before are replaced, new ones start, missing ones
+// end, all others keep running. A configured server replaces one that was added under the same name. If any entry is
+// invalid, Apply returns an error and changes nothing.
 func (h *Host) Apply(servers []Config) error {
 	var faults []error
 	wanted := map[string]Config{}
@@ -167,10 +163,9 @@ func (h *Host) Put(c Config, source string) error {
 	return nil
 }
 
-// Remove ends a server that was added, and deletes its saved state. The error wraps
-// ErrNotFound or ErrConfigured. The names of its tools are free at once, while those who hold a
-// lease still call it. After an error of the store the server is gone all the same, and some of its
-// saved state is not.
+// Remove ends a server that was added, and deletes its saved state. The error wraps ErrNotFound or ErrConfigured. The
+// names of its tools are free at once, while those who hold a lease still call it. After an error of the store the
+// server is gone all the same, and some of its saved state is not.
 func (h *Host) Remove(name string) error {
 	h.changing.Lock()
 	defer h.changing.Unlock()
@@ -220,8 +215,7 @@ func (h *Host) setServer(c Config, source string) {
 	h.startServer(s)
 }
 
-// normalize returns an entry with nil for empty lists and maps, so that entries from
-// JSON and from code compare equal.
+// normalize returns an entry with nil for empty lists and maps, so that entries from JSON and from code compare equal.
 func normalize(c Config) Config {
 	for _, list := range []*[]string{&c.Args, &c.Allow, &c.Include, &c.Exclude, &c.AllowPrivateHosts, &c.SignIn.Scopes} {
 		if len(*list) == 0 {
@@ -260,8 +254,7 @@ func (h *Host) retire(s *server) {
 // hour has passed. Whoever works with a list of tools holds a lease meanwhile.
 func (h *Host) Lease() (release func()) { return h.leaseServer(nil) }
 
-// leaseServer keeps one server running, or all for nil. The function returned may be called more
-// than once.
+// leaseServer keeps one server running, or all for nil. The function returned may be called more than once.
 func (h *Host) leaseServer(one *server) (release func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -348,8 +341,7 @@ func (h *Host) Start(name string) error {
 // its entry, or the next start of the bot: a call does not start it.
 func (h *Host) Stop(name string) error { return h.control(name, (*server).stop) }
 
-// Restart ends a server's connection and connects again, in the background. It returns
-// the errors of Start.
+// Restart ends a server's connection and connects again, in the background. It returns the errors of Start.
 func (h *Host) Restart(name string) error {
 	return h.control(name, func(s *server) error { return s.begin(errRestarted) })
 }
@@ -390,9 +382,8 @@ func (h *Host) Logs(name string) []LogLine {
 	return s.logs.lines(s.mask)
 }
 
-// Wait returns when the first attempt to connect a server has succeeded or failed, or
-// when the server will only be started by a call. The error is that of ctx, or wraps
-// ErrNotFound.
+// Wait returns when the first attempt to connect a server has succeeded or failed, or when the server will only be
+// started by a call. The error is that of ctx, or wraps ErrNotFound.
 func (h *Host) Wait(ctx context.Context, name string) error {
 	s, err := h.server(name)
 	if err != nil {

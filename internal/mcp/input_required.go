@@ -19,10 +19,9 @@ const maxInputRounds = 10
 // errTooManyRounds says that a server has asked for input maxInputRounds times.
 var errTooManyRounds = errors.New("the server kept asking for more instead of answering")
 
-// sendWithInput sends a request, and sends it again whenever the server wants input first.
-// Since protocol version 2026-07-28 servers ask for input in the result, and the request
-// is made again with the answers; in 2025-11-25 they could fail with addresses that a
-// person has to open first.
+// sendWithInput sends a request, and sends it again whenever the server wants input first. Since protocol version
+// 2026-07-28 servers ask for input in the result, and the request is made again with the answers; in 2025-11-25 they
+// could fail with addresses that a person has to open first.
 func (c *connection) sendWithInput(
 	ctx context.Context,
 	r transport.JSONRPCRequest,
@@ -67,9 +66,8 @@ func withMoreParams(r transport.JSONRPCRequest, round int, more map[string]any) 
 	return r
 }
 
-// collectInputs returns the parameters that answer a result which asks for input. A result
-// without questions asks to be requested again later: collectInputs then waits, longer in
-// each round.
+// collectInputs returns the parameters that answer a result which asks for input. A result without questions asks to be
+// requested again later: collectInputs then waits, longer in each round.
 func (c *connection) collectInputs(
 	ctx context.Context,
 	o map[string]json.RawMessage,
@@ -99,9 +97,8 @@ func (c *connection) collectInputs(
 	return more, nil
 }
 
-// askToOpenURLs asks a person to open the addresses that an error names, and waits until
-// the server says that the person is done there. It reports false if the person declines
-// or the error is invalid.
+// askToOpenURLs asks a person to open the addresses that an error names, and waits until the server says that the
+// person is done there. It reports false if the person declines or the error is invalid.
 func (c *connection) askToOpenURLs(ctx context.Context, e *sdk.JSONRPCErrorDetails) bool {
 	list := jsonList(jsonObject(encodeJSON(e.Data))["elicitations"])
 	if len(list) == 0 || len(list) > maxRequestsPerCall {

@@ -53,12 +53,11 @@ func accessOf(abi int) uint64 {
 }
 
 // isolateThread isolates the calling thread, and so all processes that it starts. The thread must be locked to its
-// goroutine and end with it. It returns what is enforced; what the system does not offer is said there and is no
-// error.
+// goroutine and end with it. It returns what is enforced; what the system does not offer is said there and is no error.
 //
 // Files are hidden in two ways. With the right to mount (root), they are covered in a mount namespace of the thread's
-// own, which leaves their folders as they are. Without it, Landlock allows everything but them: a folder that holds
-// one then allows what is in it now, and nothing new.
+// own, which leaves their folders as they are. Without it, Landlock allows everything but them: a folder that holds one
+// then allows what is in it now, and nothing new.
 //
 // An error is returned where withoutNetwork is wanted and cannot be enforced: an operator who asked for it relies on
 // it.
@@ -137,8 +136,7 @@ func (o isolationOutcome) notes() ([]string, error) {
 var homeCaches = []string{".cache", ".local/share"}
 
 // makeHomeCaches makes the folders of homeCaches that are missing, before a server is isolated. Under Landlock a server
-// could not make them itself where the home folder holds credentials, and its first start could
-// fail.
+// could not make them itself where the home folder holds credentials, and its first start could fail.
 func makeHomeCaches() {
 	home, err := os.UserHomeDir()
 	if err != nil {

@@ -10,11 +10,10 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 )
 
-// openListenStream opens the GET stream on which a Streamable HTTP server of the older
-// protocol sends its notifications and requests, above all that its tools have changed,
-// and opens it again when it ends. The library would try once a second for ever, also
-// where the server refuses (mcp-go v1.2.1, 2026-11). openListenStream returns when the
-// stream is open or refused, or after listenOpenTimeout.
+// openListenStream opens the GET stream on which a Streamable HTTP server of the older protocol sends its notifications
+// and requests, above all that its tools have changed, and opens it again when it ends. The library would try once a
+// second for ever, also where the server refuses (mcp-go v1.2.1, 2026-11). openListenStream returns when the stream is
+// open or refused, or after listenOpenTimeout.
 func openListenStream(poster httpPoster, conn *connection) {
 	tried := make(chan struct{})
 	reportTry := sync.OnceFunc(func() { close(tried) })
@@ -40,13 +39,11 @@ func (c *connection) keepOpen(once func(context.Context) (refused bool)) {
 	c.runInBackground(func(ctx context.Context) { reopenUntilRefused(ctx, once) })
 }
 
-// listenOpenTimeout is how long a connection waits for its stream, so that it misses no
-// notification. It is short because some servers send the response header only with
-// their first message.
+// listenOpenTimeout is how long a connection waits for its stream, so that it misses no notification. It is short
+// because some servers send the response header only with their first message.
 const listenOpenTimeout = 300 * time.Millisecond
 
-// reopenUntilRefused opens a stream again whenever it ends, with growing delays, until it is
-// refused or ctx ends.
+// reopenUntilRefused opens a stream again whenever it ends, with growing delays, until it is refused or ctx ends.
 func reopenUntilRefused(ctx context.Context, once func(context.Context) (refused bool)) {
 	for wait := firstDelay; ; wait = min(2*wait, maxDelay) {
 		opened := time.Now()

@@ -1,23 +1,19 @@
-// Package mcp is the host of MCP servers: it starts or connects to each configured
-// server and each one added at run time, keeps it connected, and offers its tools.
+// Package mcp is the host of MCP servers: it starts or connects to each configured server and each one added at run
+// time, keeps it connected, and offers its tools.
 //
-// It promises that a server cannot hurt the bot or another server. Each server has
-// its own supervisor, which connects in the background, checks regularly whether the
-// server is alive, and restarts it with growing delays when it is not. Every request
-// has a deadline, every message and every log a size limit. Processes get a short
-// list of harmless environment variables, are ended together with everything they
-// started, and are always reaped. A call is sent once: after a lost connection it is
-// repeated only if the tool declares that repeating is harmless. Changing the set of
+// It promises that a server cannot hurt the bot or another server. Each server has its own supervisor, which connects
+// in the background, checks regularly whether the server is alive, and restarts it with growing delays when it is not.
+// Every request has a deadline, every message and every log a size limit. Processes get a short list of harmless
+// environment variables, are ended together with everything they started, and are always reaped. A call is sent once:
+// after a lost connection it is repeated only if the tool declares that repeating is harmless. Changing the set of
 // servers affects only those that changed, and not who holds a lease on them (Lease).
 //
-// The description of a tool is pinned when it is first seen. A tool that changes is
-// quarantined until somebody approves it, hidden characters are removed before a
-// model sees them, and no tool can take the name of another server's tool. Servers
-// may ask people and models only on behalf of the caller of a running call.
+// The description of a tool is pinned when it is first seen. A tool that changes is quarantined until somebody approves
+// it, hidden characters are removed before a model sees them, and no tool can take the name of another server's tool.
+// Servers may ask people and models only on behalf of the caller of a running call.
 //
-// Tool schemas are kept as the server wrote them. Callers validate arguments before a
-// call; package policy decides who may call what. Results are untrusted text: their
-// size is limited here, whoever shows them makes them safe to show.
+// Tool schemas are kept as the server wrote them. Callers validate arguments before a call; package policy decides who
+// may call what. Results are untrusted text: their size is limited here, whoever shows them makes them safe to show.
 package mcp
 
 import (
@@ -81,8 +77,7 @@ type Config struct {
 // Schemas checks JSON against JSON Schema. It must be safe for concurrent use and for
 // schemas and values from untrusted servers.
 type Schemas interface {
-	// Check returns an object that satisfies a schema, repaired if necessary, or an
-	// error that says what is wrong.
+	// Check returns an object that satisfies a schema, repaired if necessary, or an error that says what is wrong.
 	Check(schema, object json.RawMessage) (json.RawMessage, error)
 	// Fits returns an error that says what is wrong with a value; it repairs nothing.
 	Fits(schema, value json.RawMessage) error
@@ -108,17 +103,15 @@ type Options struct {
 	// StartAfter delays the start of servers until it is closed; tools known from Store
 	// are listed at once. nil: servers start with the host.
 	StartAfter <-chan struct{}
-	// Ask puts a server's question to the person on whose behalf it is called: ctx
-	// carries the tool.Caller and ends with the call. It may take 15 minutes; on an
-	// error the server is told that there is no answer. nil: elicitation is not
-	// announced to servers.
+	// Ask puts a server's question to the person on whose behalf it is called: ctx carries the tool.Caller and ends
+	// with the call. It may take 15 minutes; on an error the server is told that there is no answer. nil: elicitation
+	// is not announced to servers.
 	Ask func(ctx context.Context, q Question) (Answer, error)
 	// Sample has a model answer a server, with a ctx as for Ask; on an error the server
 	// is refused. nil: sampling is not announced to servers.
 	Sample func(ctx context.Context, s SamplingRequest) (SamplingResult, error)
 	Roots  []Root // nil: roots are not announced to servers
-	// Schemas checks answers to servers, and structured results from them. nil: nothing
-	// is checked here.
+	// Schemas checks answers to servers, and structured results from them. nil: nothing is checked here.
 	Schemas Schemas
 
 	// IsReserved reports whether a name belongs to a tool of the bot itself. It must not

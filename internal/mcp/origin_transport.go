@@ -24,13 +24,11 @@ const (
 	sessionEndTimeout = 2 * time.Second // of the request that ends a session
 )
 
-// SignIns signs in to servers whose credentials are not configured as headers. It must be
-// safe for concurrent use.
+// SignIns signs in to servers whose credentials are not configured as headers. It must be safe for concurrent use.
 type SignIns interface {
-	// Authorize returns a RoundTripper that sends requests to a server over next, with the
-	// credentials. Its errors that have a method Authorizing are shown as they are; one that
-	// also has a method Link says that a person has to consent first (see
-	// oauth.ConsentNeededError).
+	// Authorize returns a RoundTripper that sends requests to a server over next, with the credentials. Its errors that
+	// have a method Authorizing are shown as they are; one that also has a method Link says that a person has to
+	// consent first (see oauth.ConsentNeededError).
 	Authorize(c Config, next http.RoundTripper) http.RoundTripper
 	// Waiting returns the consent that a server waits for, or nil. It must not call the Host.
 	Waiting(c Config) *Consent

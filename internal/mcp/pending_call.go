@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// A call that reports progress may take progressFactor times its timeout, but no
-	// longer than maxProgressTime.
+	// A call that reports progress may take progressFactor times its timeout, but no longer than maxProgressTime.
 	progressFactor  = 10
 	maxProgressTime = 15 * time.Minute
 	// minReportInterval is the minimum time between two progress notes to the caller.
@@ -54,9 +53,8 @@ func callFromContext(ctx context.Context) *pendingCall {
 	return f
 }
 
-// beginCall registers a call and starts its timeout; the function returned ends it. The call ends
-// with a callTimeoutError as its cause when the time is up, and with the cause of ctx when that
-// ends first.
+// beginCall registers a call and starts its timeout; the function returned ends it. The call ends with a
+// callTimeoutError as its cause when the time is up, and with the cause of ctx when that ends first.
 func (c *connection) beginCall(ctx context.Context, name string, timeout time.Duration) (*pendingCall, func()) {
 	now := time.Now()
 	f := &pendingCall{
@@ -70,8 +68,7 @@ func (c *connection) beginCall(ctx context.Context, name string, timeout time.Du
 	inner, cancel := context.WithCancelCause(ctx)
 	f.cancel = cancel
 	f.ctx = context.WithValue(inner, callKey{}, f)
-	// Held until the timer is set: once the call is registered, a progress notification or
-	// a question may reach for it.
+	// Held until the timer is set: once the call is registered, a progress notification or a question may reach for it.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c.mu.Lock()
@@ -121,8 +118,7 @@ func (f *pendingCall) pause() {
 	}
 }
 
-// resume ends one pause. With the last one the deadlines move by the time that the call
-// was paused.
+// resume ends one pause. With the last one the deadlines move by the time that the call was paused.
 func (f *pendingCall) resume() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -218,10 +214,9 @@ func (c *connection) handleLog(fields map[string]any) {
 	c.logs.add("message", []byte(level+": "+data))
 }
 
-// callsBehind returns the calls that a request of the server may belong to: the one on
-// whose stream it came, else all pending calls if they have the same caller and
-// conversation. Otherwise it returns nil: over one pipe a request does not say which call
-// it is about, and nobody may be asked on behalf of somebody else.
+// callsBehind returns the calls that a request of the server may belong to: the one on whose stream it came, else all
+// pending calls if they have the same caller and conversation. Otherwise it returns nil: over one pipe a request does
+// not say which call it is about, and nobody may be asked on behalf of somebody else.
 func (c *connection) callsBehind(ctx context.Context) []*pendingCall {
 	if f := callFromContext(ctx); f != nil {
 		return []*pendingCall{f}

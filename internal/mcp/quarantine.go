@@ -31,9 +31,8 @@ type Change struct {
 	Flags  []string `json:"flags,omitempty"`
 }
 
-// pins are the tools of a server as they were first seen or last approved. They are stored, and
-// shared by all processes with the same store. A tool that a server no longer lists keeps its pin,
-// so that it cannot come back changed.
+// pins are the tools of a server as they were first seen or last approved. They are stored, and shared by all processes
+// with the same store. A tool that a server no longer lists keeps its pin, so that it cannot come back changed.
 type pins struct {
 	Entry string         `json:"entry"` // see entryIdentity
 	Tools map[string]pin `json:"tools"`
@@ -124,8 +123,7 @@ func (s *server) takeOverPins() (pinned bool) {
 	return s.pins.takeOver(*stored) && s.decideTools()
 }
 
-// decidedTool is a tool with the decision whether it is offered, and, if not, why, in words for the
-// operator.
+// decidedTool is a tool with the decision whether it is offered, and, if not, why, in words for the operator.
 type decidedTool struct {
 	inspectedTool
 	state ToolState
@@ -295,8 +293,7 @@ func describeChanges(list []decidedTool, p pins) []Change {
 	return described
 }
 
-// Pending returns the tools of a server that wait for Approve; nil if there is no such
-// server.
+// Pending returns the tools of a server that wait for Approve; nil if there is no such server.
 func (h *Host) Pending(name string) []Change {
 	s, err := h.server(name)
 	if err != nil {
@@ -314,10 +311,9 @@ func Fingerprint(list []Change) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Approve offers the tools of a server that wait, and returns what was approved, which may be
-// nothing. seen is the Fingerprint of the changes that were read before; empty: the tools are
-// taken as they are now. It returns an error that wraps ErrNotFound or ErrChanged, or says that
-// the approval could not be saved; then nothing is approved.
+// Approve offers the tools of a server that wait, and returns what was approved, which may be nothing. seen is the
+// Fingerprint of the changes that were read before; empty: the tools are taken as they are now. It returns an error
+// that wraps ErrNotFound or ErrChanged, or says that the approval could not be saved; then nothing is approved.
 func (h *Host) Approve(ctx context.Context, name, seen string) ([]Change, error) {
 	s, err := h.server(name)
 	if err != nil {
@@ -345,8 +341,7 @@ func (h *Host) Approve(ctx context.Context, name, seen string) ([]Change, error)
 		maps.Copy(stored.Tools, p.Tools)
 		p.Tools = stored.Tools
 	}
-	// Saved before anything is offered: a restart must not quarantine again what models
-	// have already called.
+	// Saved before anything is offered: a restart must not quarantine again what models have already called.
 	if err := s.save(kindPins, p); err != nil {
 		return nil, fmt.Errorf("approve the tools of MCP server %q: %w", name, err)
 	}

@@ -24,9 +24,8 @@ const (
 	maxListedLine = 500
 )
 
-// ResourceTools returns the native tools by which models list and read the resources and
-// prompts of servers; none while no server offers any. Their results are untrusted text,
-// like that of any tool of a server.
+// ResourceTools returns the native tools by which models list and read the resources and prompts of servers; none while
+// no server offers any. Their results are untrusted text, like that of any tool of a server.
 func (h *Host) ResourceTools() []tool.Tool {
 	// Tools of a kind that no server offers would only cost tokens.
 	resources, prompts := false, false
@@ -131,9 +130,8 @@ func (c *connection) features() serverFeatures {
 	return serverFeatures{Resources: o.Resources != nil, Prompts: o.Prompts != nil}
 }
 
-// connectionTo returns a server's connection, which is kept until release is called, or what to
-// tell the model instead; conn and release are then nil. It may wait for the server to start, as
-// long as ctx lasts.
+// connectionTo returns a server's connection, which is kept until release is called, or what to tell the model instead;
+// conn and release are then nil. It may wait for the server to start, as long as ctx lasts.
 func (h *Host) connectionTo(
 	ctx context.Context,
 	name string,
@@ -155,8 +153,7 @@ func (h *Host) connectionTo(
 	return conn, release, ""
 }
 
-// serversWith returns the names of the servers that offer something and that the caller
-// may use.
+// serversWith returns the names of the servers that offer something and that the caller may use.
 func (h *Host) serversWith(ctx context.Context, kind string) []string {
 	caller := tool.CallerFrom(ctx)
 	var names []string
@@ -288,8 +285,7 @@ func (c *connection) listLines(ctx context.Context, kind, key string) string {
 	return strings.Join(lines, "\n")
 }
 
-// itemLine returns a line on a resource, a resource template or a prompt; "" if it has no
-// key.
+// itemLine returns a line on a resource, a resource template or a prompt; "" if it has no key.
 func itemLine(o map[string]json.RawMessage, key string) string {
 	id := text.OneLine(jsonString(o[key]))
 	if id == "" {

@@ -74,10 +74,9 @@ func textOrJSON(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// containsValues reports whether a text says what structured data says: the data itself, or each of
-// its texts, numbers and truth values. Servers should send both (specification of 2025-06-18), and
-// some send a sentence beside the data. Data without any value is not contained, unless it stands
-// there as it is.
+// containsValues reports whether a text says what structured data says: the data itself, or each of its texts, numbers
+// and truth values. Servers should send both (specification of 2025-06-18), and some send a sentence beside the data.
+// Data without any value is not contained, unless it stands there as it is.
 func containsValues(said string, data json.RawMessage) bool {
 	if strings.Contains(said, string(data)) {
 		return true
@@ -85,8 +84,7 @@ func containsValues(said string, data json.RawMessage) bool {
 	if said == "" {
 		return false
 	}
-	// Numbers are compared as whole words: 5 is part of 15, and not said by it. Texts may be parts
-	// of a sentence.
+	// Numbers are compared as whole words: 5 is part of 15, and not said by it. Texts may be parts of a sentence.
 	words := map[string]bool{}
 	for _, w := range strings.FieldsFunc(said, func(c rune) bool {
 		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("+-.", c)

@@ -20,11 +20,10 @@ const (
 	answerTimeout   = 10 * time.Second
 )
 
-// rpcConn is a JSON-RPC connection on which both sides may send messages at any time:
-// responses find their request by id. It replaces the library's own transports, which
-// take any message with a pending id for the response (mcp-go issue 536), wait for
-// responses on connections that are gone, and do not limit the size of a message
-// (mcp-go v1.2.1, 2026-11).
+// rpcConn is a JSON-RPC connection on which both sides may send messages at any time: responses find their request by
+// id. It replaces the library's own transports, which take any message with a pending id for the response (mcp-go issue
+// 536), wait for responses on connections that are gone, and do not limit the size of a message (mcp-go v1.2.1,
+// 2026-11).
 type rpcConn struct {
 	send      func(ctx context.Context, message []byte) error
 	onInvalid func(message []byte) // gets what is not a JSON-RPC message
@@ -55,8 +54,7 @@ func newRPCConn(onInvalid func([]byte)) *rpcConn {
 	}
 }
 
-// SendRequest sends a request and returns its response. It returns an error when ctx ends
-// or the connection is lost.
+// SendRequest sends a request and returns its response. It returns an error when ctx ends or the connection is lost.
 func (d *rpcConn) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	message, err := json.Marshal(r)
 	if err != nil {
@@ -121,8 +119,7 @@ func (d *rpcConn) SetNotificationHandler(f func(sdk.JSONRPCNotification)) {
 	d.onNotification = f
 }
 
-// GetSessionId returns "": it is part of the library's interface, there are no sessions
-// here.
+// GetSessionId returns "": it is part of the library's interface, there are no sessions here.
 func (d *rpcConn) GetSessionId() string { return "" }
 
 // lossReason returns why the connection was lost: the error of the first call of fail.
@@ -134,8 +131,7 @@ type connectionLostError struct{ err error }
 func (e connectionLostError) Error() string { return fmt.Sprint(e.err) }
 func (e connectionLostError) Unwrap() error { return e.err }
 
-// receive handles what came in one piece: a message, or a batch of them, which protocol
-// version 2025-03-26 allows.
+// receive handles what came in one piece: a message, or a batch of them, which protocol version 2025-03-26 allows.
 func (d *rpcConn) receive(message []byte) {
 	message = bytes.TrimPrefix(message, []byte("\uFEFF")) // which programs on .NET may begin with
 	message = bytes.Clone(bytes.TrimSpace(message))       // the reader reuses its buffer, parts of this one live on
@@ -188,8 +184,7 @@ func (d *rpcConn) handleNotification(message []byte) {
 	}
 }
 
-// deliverResponse passes a response to the request that waits for it. A second response
-// to the same request is dropped.
+// deliverResponse passes a response to the request that waits for it. A second response to the same request is dropped.
 func (d *rpcConn) deliverResponse(id sdk.RequestId, o map[string]json.RawMessage) {
 	a := &transport.JSONRPCResponse{JSONRPC: sdk.JSONRPC_VERSION, ID: id, Result: o["result"]}
 	if e := jsonObject(o["error"]); e != nil {

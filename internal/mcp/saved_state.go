@@ -40,8 +40,7 @@ func (s *server) restoreSaved() {
 	})
 }
 
-// save saves what is to be known after a restart. A replaced server saves nothing: its
-// name belongs to its successor.
+// save saves what is to be known after a restart. A replaced server saves nothing: its name belongs to its successor.
 func (s *server) save(what string, value any) error {
 	if s.o.Store == nil || s.retired.Load() {
 		return nil
@@ -103,8 +102,7 @@ func (s *server) fingerprint() string {
 }
 
 // hashJSON returns a hash, in hex, of the JSON form of values: texts, lists and tables of them, and decoded JSON.
-// Stored records hold such hashes: another order or form of the values makes every entry and tool
-// look changed.
+// Stored records hold such hashes: another order or form of the values makes every entry and tool look changed.
 func hashJSON(values ...any) string {
 	sum := sha256.Sum256(encodeJSON(values))
 	return hex.EncodeToString(sum[:])

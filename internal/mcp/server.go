@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// Delays between attempts to connect: the first, which doubles with each failure, and the
-	// longest.
+	// Delays between attempts to connect: the first, which doubles with each failure, and the longest.
 	firstDelay = time.Second
 	maxDelay   = 5 * time.Minute
 	// steadyAfter is how long a connection without an answered call must have lasted for
@@ -25,8 +24,7 @@ const (
 	// maxRelistInterval, while the server asks without a pause, as some do after each list.
 	minRelistInterval = time.Second
 	maxRelistInterval = 5 * time.Minute
-	// probeTimeout is how long a server that did not answer a call has to show that it
-	// is alive.
+	// probeTimeout is how long a server that did not answer a call has to show that it is alive.
 	probeTimeout = 1500 * time.Millisecond
 	// healthTimeout is the same for the regular check.
 	healthTimeout = 10 * time.Second
@@ -151,8 +149,7 @@ func (s *server) run(ctx context.Context) {
 			s.waitForWakeup(ctx, nil)
 			continue
 		}
-		// A pending wakeup asked for the attempt that begins now: it must not also cut
-		// the delay after it short.
+		// A pending wakeup asked for the attempt that begins now: it must not also cut the delay after it short.
 		select {
 		case <-s.wakeup:
 		default:
@@ -181,9 +178,8 @@ func (s *server) run(ctx context.Context) {
 
 func (s *server) startsOnCall() bool { return s.restored && !s.c.Eager }
 
-// retryDelay returns the delay after n failed attempts: doubling, at most maxDelay, and
-// shortened by up to a half by luck in [0,1), so that servers which failed at the same
-// time are not restarted at the same time.
+// retryDelay returns the delay after n failed attempts: doubling, at most maxDelay, and shortened by up to a half by
+// luck in [0,1), so that servers which failed at the same time are not restarted at the same time.
 func retryDelay(n int, luck float64) time.Duration {
 	d := maxDelay
 	if n < 16 {
@@ -248,8 +244,7 @@ func (s *server) runSession(ctx context.Context) (outcome, error) {
 	return toolsListed, err
 }
 
-// preferCause returns the reason why ctx was ended, if it was, in place of the error that
-// followed from it.
+// preferCause returns the reason why ctx was ended, if it was, in place of the error that followed from it.
 func preferCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -257,8 +252,7 @@ func preferCause(ctx context.Context, err error) error {
 	return err
 }
 
-// watch watches a connection until it is lost, found dead, or no longer wanted, and
-// returns why.
+// watch watches a connection until it is lost, found dead, or no longer wanted, and returns why.
 func (s *server) watch(ctx context.Context, conn *connection) error {
 	health := time.NewTicker(s.o.HealthInterval)
 	defer health.Stop()
@@ -329,8 +323,7 @@ func (s *server) recordListing(conn *connection, list []toolSpec) {
 	}
 	now := listing{Tools: list, Instructions: conn.instructions, Offers: conn.features()}
 	changed := s.setListing(now)
-	// The connection is published last: calls begin here, and have to find changed tools
-	// in quarantine.
+	// The connection is published last: calls begin here, and have to find changed tools in quarantine.
 	s.mu.Lock()
 	s.conn, s.info, s.checkedAt = conn, conn.info, s.o.Now()
 	s.setStateLocked(state, "")
@@ -408,9 +401,8 @@ func (s *server) dropTools() {
 	s.decisions, s.tools = nil, nil
 }
 
-// offeredTools returns the tools that may be called now. A server keeps its tools after
-// a lost connection until an attempt to connect again has failed, so that a passing
-// fault does not change what models see.
+// offeredTools returns the tools that may be called now. A server keeps its tools after a lost connection until an
+// attempt to connect again has failed, so that a passing fault does not change what models see.
 func (s *server) offeredTools() []tool.Tool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -442,9 +434,8 @@ func (s *server) begin(reason error) error {
 	return nil
 }
 
-// stop returns when the process or connection is gone. Ending a process takes a few
-// seconds at most; the deadline is for one that the kernel cannot end, as one that hangs
-// in a system call.
+// stop returns when the process or connection is gone. Ending a process takes a few seconds at most; the deadline is
+// for one that the kernel cannot end, as one that hangs in a system call.
 func (s *server) stop() error {
 	s.setUsersWanted(false, errStopped)
 	s.setWanted(false, errStopped)

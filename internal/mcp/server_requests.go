@@ -22,8 +22,7 @@ const (
 	maxConcurrentAnswers = 16
 	// maxRequestsPerCall is how often a server may ask a person or a model during one call.
 	maxRequestsPerCall = 20
-	// maxFormBytes is the longest form that is shown to a person, and maxQuestion the
-	// longest text, in bytes.
+	// maxFormBytes is the longest form that is shown to a person, and maxQuestion the longest text, in bytes.
 	maxFormBytes     = 64 << 10
 	maxQuestionBytes = 4 << 10
 )

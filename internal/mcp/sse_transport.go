@@ -139,8 +139,7 @@ func (s *sseTransport) readStream(body io.ReadCloser) {
 	s.fail(fmt.Errorf("the event stream ended: %w", readEvents(body, s.handleEvent)))
 }
 
-// readEvents calls handle for each event of a stream until the stream ends or handle fails,
-// and returns the error.
+// readEvents calls handle for each event of a stream until the stream ends or handle fails, and returns the error.
 func readEvents(stream io.Reader, handle func(name string, data []byte) error) error {
 	lines := lineReader{r: bufio.NewReaderSize(stream, 64<<10), max: maxMessageBytes}
 	var event string

@@ -76,8 +76,7 @@ const (
 	ToolExcluded    ToolState = "excluded"    // by includeTools or excludeTools
 )
 
-// status returns the status as last seen. One older than StatusTTL is checked in the
-// background, for the next reader.
+// status returns the status as last seen. One older than StatusTTL is checked in the background, for the next reader.
 func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,8 +140,7 @@ func (s *server) toolInfos() []ToolInfo {
 	return list
 }
 
-// ToolsOf returns every tool of a server, also those that are not offered; nil if there is
-// no such server.
+// ToolsOf returns every tool of a server, also those that are not offered; nil if there is no such server.
 func (h *Host) ToolsOf(name string) []ToolInfo {
 	s, err := h.server(name)
 	if err != nil {
@@ -153,8 +151,7 @@ func (h *Host) ToolsOf(name string) []ToolInfo {
 	return s.toolInfos()
 }
 
-// consentURL returns where somebody has to agree before the server can be used; empty: nobody
-// has to.
+// consentURL returns where somebody has to agree before the server can be used; empty: nobody has to.
 func (s *server) consentURL() string {
 	if s.o.SignIns == nil {
 		return ""

@@ -100,9 +100,8 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]toolSpe
 	return list, nil
 }
 
-// checkAlive asks a server without tools for what it does offer, to see whether it is
-// alive. Over the newest protocol an unknown method is answered with 404, which the
-// library takes for the end of the session (mcp-go v1.2.1, 2026-11).
+// checkAlive asks a server without tools for what it does offer, to see whether it is alive. Over the newest protocol
+// an unknown method is answered with 404, which the library takes for the end of the session (mcp-go v1.2.1, 2026-11).
 func (c *connection) checkAlive(ctx context.Context) error {
 	var err error
 	for _, kind := range []string{"resources", "prompts"} {

@@ -16,8 +16,7 @@ import (
 const (
 	maxFlags    = 20  // of one tool
 	maxFlagPath = 150 // bytes, of the place in a schema
-	// maxNesting is how deep a schema may be: people have to read it, and scanning is
-	// recursive.
+	// maxNesting is how deep a schema may be: people have to read it, and scanning is recursive.
 	maxNesting = 64
 )
 
@@ -115,8 +114,7 @@ func findOrder(said string) string {
 var terminalSequence = text.Pattern(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|` +
 	`(?:\x1b\]|\x{9d})[^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?`)
 
-// describeHidden returns a description of what a text holds that a reader does not see,
-// or "".
+// describeHidden returns a description of what a text holds that a reader does not see, or "".
 func describeHidden(said string) string {
 	if terminalSequence().MatchString(said) {
 		return "terminal sequences"
@@ -137,9 +135,8 @@ func describeHidden(said string) string {
 	return "hidden characters " + strings.Join(found, " ")
 }
 
-// isHidden reports whether a character is invisible and not legitimate behind the one
-// before it. One variation selector may follow an emoji; joiners belong to emoji and to
-// scripts that need them.
+// isHidden reports whether a character is invisible and not legitimate behind the one before it. One variation selector
+// may follow an emoji; joiners belong to emoji and to scripts that need them.
 func isHidden(before, c rune) bool {
 	switch {
 	case c == '\n', c == '\t', c == '\r':
@@ -210,8 +207,7 @@ func isTooDeep(raw json.RawMessage) bool {
 	return false
 }
 
-// decodeJSON returns decoded JSON, with keys and numbers as written; nil if raw is not
-// JSON, or too deep.
+// decodeJSON returns decoded JSON, with keys and numbers as written; nil if raw is not JSON, or too deep.
 func decodeJSON(raw json.RawMessage) any {
 	if isTooDeep(raw) {
 		return nil

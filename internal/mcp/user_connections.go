@@ -53,8 +53,7 @@ func (s *server) forCaller(ctx context.Context) (*server, string) {
 	return m.server, ""
 }
 
-// userServer returns the connection of a user, and makes it if there is none, or returns
-// what to tell the model.
+// userServer returns the connection of a user, and makes it if there is none, or returns what to tell the model.
 func (s *server) userServer(user string) (*userServer, string) {
 	// The order of locks is users.mu before Host.mu before server.mu.
 	s.users.mu.Lock()

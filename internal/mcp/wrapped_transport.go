@@ -114,9 +114,8 @@ func mayRetryDiscover(r transport.JSONRPCRequest, response *transport.JSONRPCRes
 	return errors.As(response.Error.AsError(), &refused) && slices.Contains(refused.Supported, sent)
 }
 
-// sendOnce sends one request. To a server of an older protocol over HTTP it sends a cancel
-// notification when ctx ends first: by the specification such a server should not take a
-// closed stream for a cancelled request.
+// sendOnce sends one request. To a server of an older protocol over HTTP it sends a cancel notification when ctx ends
+// first: by the specification such a server should not take a closed stream for a cancelled request.
 func (t *wrappedTransport) sendOnce(
 	ctx context.Context,
 	r transport.JSONRPCRequest,
@@ -153,8 +152,7 @@ func isAnswerTo(id sdk.RequestId, response *transport.JSONRPCResponse) bool {
 	return fmt.Sprint(response.ID.Value()) == fmt.Sprint(id.Value())
 }
 
-// postHeader returns the headers of a message to a Streamable HTTP server of an older
-// protocol.
+// postHeader returns the headers of a message to a Streamable HTTP server of an older protocol.
 func (t *wrappedTransport) postHeader() http.Header {
 	h := http.Header{}
 	h.Set(transport.HeaderKeyProtocolVersion, t.conn.info.protocol)

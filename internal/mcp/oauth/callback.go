@@ -141,9 +141,8 @@ func (p *pending) checkAnswer(q url.Values) error {
 	return nil
 }
 
-// ServeHTTP serves the bot's client metadata document, for MetadataURL, and 404 where there is none
-// (OAuth Client ID Metadata Documents, named by the MCP specification of 2025-11-25). It holds
-// nothing secret.
+// ServeHTTP serves the bot's client metadata document, for MetadataURL, and 404 where there is none (OAuth Client ID
+// Metadata Documents, named by the MCP specification of 2025-11-25). It holds nothing secret.
 func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if b.o.MetadataURL == "" {
 		http.NotFound(w, r)

@@ -34,10 +34,9 @@ const (
 
 const clientName = "ravenbot"
 
-// clientFor returns the bot's client at an authorization server: the configured one, else the one
-// that its metadata document describes, else one that it registers, once. It returns an error that
-// says what to configure where the server registers nobody; with an error of the store the client
-// is good, but would be registered anew after a restart.
+// clientFor returns the bot's client at an authorization server: the configured one, else the one that its metadata
+// document describes, else one that it registers, once. It returns an error that says what to configure where the
+// server registers nobody; with an error of the store the client is good, but would be registered anew after a restart.
 func (s *session) clientFor(ctx context.Context, p *target, scopes []string) (client, error) {
 	b := s.b
 	switch {
@@ -136,9 +135,8 @@ func applicationType(redirect string) string {
 	return "web"
 }
 
-// authenticate adds to a token request what shows who the client is: to its form r or to its
-// header. audience is the issuer, for signed assertions. It fails for a method that the bot does
-// not know, and for a key that cannot sign.
+// authenticate adds to a token request what shows who the client is: to its form r or to its header. audience is the
+// issuer, for signed assertions. It fails for a method that the bot does not know, and for a key that cannot sign.
 func (s *session) authenticate(r url.Values, header http.Header, c client, audience string) error {
 	switch c.Method {
 	case basic:

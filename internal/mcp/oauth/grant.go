@@ -160,8 +160,7 @@ func (s *session) isRefreshTokenInvalid(e refusedError) bool {
 	return e.code != "" && (e.status == http.StatusBadRequest || e.status == http.StatusUnauthorized)
 }
 
-// requestOwnToken gets a token for the bot's own credentials (RFC 6749, 4.4), and makes it the
-// current one.
+// requestOwnToken gets a token for the bot's own credentials (RFC 6749, 4.4), and makes it the current one.
 func (s *session) requestOwnToken(ctx context.Context, at *target, scopes []string) error {
 	if s.e.ClientID == "" {
 		return errors.New("the grant client_credentials needs a configured client")

@@ -117,9 +117,8 @@ func (e *ConsentNeededError) Link() (url, user string, until time.Time) {
 	return e.URL, e.User, e.Expires
 }
 
-// Broker holds the tokens of all servers and users. All methods are safe for concurrent use. mu is
-// held only for a moment, and after a session's lock where both are needed; nobody waits for a
-// server with it.
+// Broker holds the tokens of all servers and users. All methods are safe for concurrent use. mu is held only for a
+// moment, and after a session's lock where both are needed; nobody waits for a server with it.
 type Broker struct {
 	o    Options
 	path string // of RedirectURL, as browsers know it

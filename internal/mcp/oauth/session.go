@@ -75,10 +75,9 @@ func (s *session) saveRecord() {
 	}
 }
 
-// current returns the token to send, renewed if it is about to expire, or "" if there is none. It
-// fails where a token has expired and cannot be renewed for now. A token that the server has
-// refused for good counts as none: the request is then sent without one, and the refusal leads to a
-// sign-in.
+// current returns the token to send, renewed if it is about to expire, or "" if there is none. It fails where a token
+// has expired and cannot be renewed for now. A token that the server has refused for good counts as none: the request
+// is then sent without one, and the refusal leads to a sign-in.
 func (s *session) current(ctx context.Context) (string, error) {
 	if err := s.acquire(ctx); err != nil {
 		return "", err
@@ -95,10 +94,9 @@ func (s *session) current(ctx context.Context) (string, error) {
 	return s.rec.Access, nil
 }
 
-// handleRefusal reacts to a refusal: with a token that another request has got meanwhile, a renewed
-// one, or one for the bot's own credentials; it then returns nil, nil, and the request is worth
-// sending again. Otherwise it returns the consent that a person is asked for, or why there can be
-// none. The session's lock is held, for up to flowTimeout.
+// handleRefusal reacts to a refusal: with a token that another request has got meanwhile, a renewed one, or one for the
+// bot's own credentials; it then returns nil, nil, and the request is worth sending again. Otherwise it returns the
+// consent that a person is asked for, or why there can be none. The session's lock is held, for up to flowTimeout.
 func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) (*pending, error) {
 	// Another process may have a newer one.
 	if s.rec.Access != used || s.takeRenewed() {

@@ -88,8 +88,7 @@ func withToken(r *http.Request, token string, try int) (*http.Request, error) {
 	return attempt, nil
 }
 
-// closeBody closes the body of a request, if it has one, as a RoundTripper has to also when it
-// sends nothing.
+// closeBody closes the body of a request, if it has one, as a RoundTripper has to also when it sends nothing.
 func closeBody(r *http.Request) {
 	if r.Body != nil {
 		r.Body.Close()
