@@ -2,6 +2,7 @@ package toolschema
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -34,57 +35,54 @@ type converter struct {
 
 // convertForGemini returns a valid schema as Gemini accepts it, and adds the parameters that it renames. What cannot be
 // expressed goes into the descriptions if that helps. It returns nil for a tool without arguments.
-func convertForGemini(doc *document, names map[string]string) *object {
+func convertForGemini(doc *document, names map[string]string) object {
 	c := &converter{doc, names, maxValues}
 	out := c.convert(doc.top, maxDepth)
-	out.set("type", "object")
-	if properties := out.object("properties"); (properties == nil || len(properties.keys) == 0) && !out.has("anyOf") {
+	out["type"] = "object"
+	if properties := objectAt(out, "properties"); len(properties) == 0 && !has(out, "anyOf") {
 		return nil
 	}
 	return out
 }
 
 // convert converts a schema and those in it, down to a depth.
-func (c *converter) convert(in *object, depth int) *object {
-	out := newObject()
+func (c *converter) convert(in object, depth int) object {
+	out := object{}
 	if c.left--; depth == 0 || c.left < 0 {
 		return out
 	}
-	in = c.mergeAllOf(in)
+	in = c.mergeAllOf(in, depth == maxDepth)
 	// The definitions of older drafts move to the place where references point today.
-	if old := in.object("definitions"); old != nil {
-		defs := newObject()
-		if now := in.object("$defs"); now != nil {
-			defs.add(now)
-		}
-		defs.add(old)
-		in.set("$defs", defs)
+	if old := objectAt(in, "definitions"); old != nil {
+		defs := maps.Clone(old)
+		maps.Copy(defs, objectAt(in, "$defs"))
+		in["$defs"] = defs
 	}
-	ref, isRef := in.get("$ref").(string)
-	for _, k := range in.keys {
+	ref, isRef := in["$ref"].(string)
+	for k, v := range in {
 		// Beside $ref the API accepts only keywords that begin with $.
 		if slices.Contains(geminiKeywords, k) && (!isRef || k[0] == '$') {
-			out.set(k, c.convertKeyword(k, in.get(k), depth))
+			out[k] = c.convertKeyword(k, v, depth)
 		}
 	}
 	if isRef {
-		out.set("$ref", strings.Replace(ref, "#/definitions/", "#/$defs/", 1))
+		out["$ref"] = strings.Replace(ref, "#/definitions/", "#/$defs/", 1)
 		return out
 	}
 	expandTypes(out)
 	// The API has no const; an enum with one value means the same.
-	if in.has("const") {
-		out.set("enum", []any{in.get("const")})
+	if has(in, "const") {
+		out["enum"] = []any{in["const"]}
 	}
 	var notes []string
-	if list := out.list("enum"); list != nil && !isUniform(list) {
-		out.delete("enum")
+	if list := listAt(out, "enum"); list != nil && !isUniform(list) {
+		drop(out, "enum")
 		notes = append(notes, note("one of", list))
 	}
 	filterRequired(out, geminiName)
 	for _, k := range []string{"default", "pattern", "minLength", "maxLength", "multipleOf", "uniqueItems"} {
-		if in.has(k) {
-			notes = append(notes, note(k, in.get(k)))
+		if has(in, k) {
+			notes = append(notes, note(k, in[k]))
 		}
 	}
 	addNotes(out, notes...)
@@ -95,9 +93,9 @@ func (c *converter) convert(in *object, depth int) *object {
 func (c *converter) convertKeyword(k string, v any, depth int) any {
 	switch k {
 	case "properties", "$defs":
-		converted := newObject()
-		for _, name := range v.(*object).keys {
-			converted.set(name, c.convertValue(v.(*object).get(name), depth))
+		converted := object{}
+		for name, one := range v.(object) {
+			converted[name] = c.convertValue(one, depth)
 		}
 		if k == "properties" {
 			return renameProperties(converted, geminiName, c.names)
@@ -121,45 +119,44 @@ func (c *converter) convertKeyword(k string, v any, depth int) any {
 }
 
 // convertValue converts a schema one level deeper; true and false become a schema that allows anything.
-func (c *converter) convertValue(v any, depth int) *object {
-	s, ok := v.(*object)
+func (c *converter) convertValue(v any, depth int) object {
+	s, ok := v.(object)
 	if !ok {
-		return newObject()
+		return object{}
 	}
 	return c.convert(s, depth-1)
 }
 
 // mergeAllOf returns a copy of a schema with allOf merged into it, as far as that is simple: objects are merged and
 // required lists joined; for anything else the outer schema wins.
-func (c *converter) mergeAllOf(in *object) *object {
-	out := in.clone()
-	out.delete("allOf")
-	parts := in.list("allOf")
+func (c *converter) mergeAllOf(in object, isTop bool) object {
+	out := maps.Clone(in)
+	drop(out, "allOf")
+	parts := listAt(in, "allOf")
 	for _, one := range parts {
-		part, ok := one.(*object)
+		part, ok := one.(object)
 		if !ok {
 			continue
 		}
 		// Of what a reference stands beside, nothing would be left.
-		if t := c.doc.targets[part]; t != nil && (len(parts) > 1 || in.has("properties") || in == c.doc.top) {
-			part = t.clone()
-			part.delete("allOf", "$ref", "$defs", "definitions")
+		if t := c.doc.target(part); t != nil && (len(parts) > 1 || has(in, "properties") || isTop) {
+			part = maps.Clone(t)
+			drop(part, "allOf", "$ref", "$defs", "definitions")
 		} else {
-			part = c.mergeAllOf(part)
+			part = c.mergeAllOf(part, false)
 		}
-		for _, k := range part.keys {
-			switch have := out.get(k).(type) {
+		for k, v := range part {
+			switch have := out[k].(type) {
 			case nil:
-				out.set(k, part.get(k))
-			case *object:
-				if more := part.object(k); more != nil {
-					both := have.clone()
-					both.add(more)
-					out.set(k, both)
+				out[k] = v
+			case object:
+				if more := objectAt(part, k); more != nil {
+					out[k] = maps.Clone(have)
+					addMissing(out[k].(object), more)
 				}
 			case []any:
 				if k == "required" {
-					out.set(k, append(slices.Clone(have), part.list(k)...))
+					out[k] = append(slices.Clone(have), listAt(part, k)...)
 				}
 			}
 		}
@@ -169,28 +166,27 @@ func (c *converter) mergeAllOf(in *object) *object {
 
 // expandTypes writes a list of types as anyOf, because the API accepts only one type. Beside alternatives the list is
 // removed: the model then learns those only.
-func expandTypes(out *object) {
-	list := out.list("type")
+func expandTypes(out object) {
+	list := listAt(out, "type")
 	if list == nil {
 		return
 	}
-	out.delete("type")
-	if out.has("anyOf") || out.has("oneOf") {
+	drop(out, "type")
+	if has(out, "anyOf") || has(out, "oneOf") {
 		return
 	}
 	variants := []any{}
-	for _, kind := range types(&object{values: map[string]any{"type": list}}) {
-		one := newObject()
-		one.set("type", kind)
+	for _, kind := range types(object{"type": list}) {
+		one := object{"type": kind}
 		for _, k := range ofOneType[kind] {
-			if out.has(k) {
-				one.set(k, out.get(k))
+			if has(out, k) {
+				one[k] = out[k]
 			}
 		}
 		variants = append(variants, one)
 	}
-	out.delete(slices.Concat(ofOneType["array"], ofOneType["object"])...)
-	out.set("anyOf", variants)
+	drop(out, slices.Concat(ofOneType["array"], ofOneType["object"])...)
+	out["anyOf"] = variants
 }
 
 // isUniform reports whether the values are all texts or all numbers, which the API wants.

@@ -3,6 +3,7 @@ package toolschema
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -43,121 +44,115 @@ var typeNames = map[string]string{"string": "string", "integer": "integer", "num
 
 // document is a schema that is made valid.
 type document struct {
-	top     *object
-	schemas []*object           // all schemas in it, the outer ones first
-	known   map[*object]bool    // the same schemas
-	targets map[*object]*object // what schemas with $ref refer to
+	top     object
+	schemas []object // all schemas in it, the outer ones first
 }
 
 // normalize changes a schema to a valid one of draft 2020-12 that refers to nothing outside.
-func normalize(top *object) *document {
-	doc := &document{top: top, known: map[*object]bool{}, targets: map[*object]*object{}}
+func normalize(top object) *document {
+	doc := &document{top: top}
 	doc.normalize(top)
 	doc.resolveRefs()
 	// A reference at the top is replaced by what it refers to: providers look for type and properties there.
-	for t := doc.targets[top]; t != nil; t = doc.targets[t] {
-		top.add(t)
+	for t := doc.target(top); t != nil; t = doc.target(t) {
+		addMissing(top, t)
 	}
-	top.delete("$ref")
+	drop(top, "$ref")
 	return doc
 }
 
 // normalize normalizes a schema and those in it.
-func (doc *document) normalize(s *object) {
+func (doc *document) normalize(s object) {
 	doc.schemas = append(doc.schemas, s)
-	doc.known[s] = true
-	s.delete(identities...)
-	if uri, _ := s.get("$schema").(string); s != doc.top || uri != draft {
-		s.delete("$schema")
+	drop(s, identities...)
+	if uri, _ := s["$schema"].(string); len(doc.schemas) > 1 || uri != draft {
+		drop(s, "$schema")
 	}
 	fitType(s)
 	fitEnum(s)
-	for _, k := range slices.Clone(s.keys) {
+	for _, k := range slices.Sorted(maps.Keys(s)) {
 		doc.normalizeBelow(s, k)
 	}
-	if list := s.list("required"); list != nil {
+	if list := listAt(s, "required"); list != nil {
 		unique := []any{}
 		for _, v := range list {
 			if _, isText := v.(string); isText && !slices.Contains(unique, v) {
 				unique = append(unique, v)
 			}
 		}
-		s.set("required", unique)
+		s["required"] = unique
 	}
 	dropMisfits(s)
 	// OpenAI says "array schema missing items" even if there are prefixItems (PrefectHQ/fastmcp#2464).
-	if slices.Contains(types(s), "array") && !s.has("items") {
-		s.set("items", newObject())
+	if slices.Contains(types(s), "array") && !has(s, "items") {
+		s["items"] = object{}
 	}
 }
 
 // normalizeBelow normalizes the schemas in a keyword. Values that cannot hold schemas are left to dropMisfits.
-func (doc *document) normalizeBelow(s *object, keyword string) {
-	v := s.get(keyword)
+func (doc *document) normalizeBelow(s object, keyword string) {
+	v := s[keyword]
 	list, isList := v.([]any)
 	switch {
 	case slices.Contains(schemaMaps, keyword):
-		named := s.object(keyword)
-		if named == nil {
-			return
-		}
-		for _, name := range slices.Clone(named.keys) {
+		named := objectAt(s, keyword)
+		for _, name := range slices.Sorted(maps.Keys(named)) {
 			// Up to draft 3 a property said itself that it is required.
-			if inner := named.object(name); keyword == "properties" && inner != nil && inner.get("required") == true {
-				s.set("required", append(s.list("required"), name))
+			if inner := objectAt(named, name); keyword == "properties" && inner != nil && inner["required"] == true {
+				s["required"] = append(listAt(s, "required"), name)
 			}
-			named.set(name, doc.normalizeValue(named.get(name)))
+			named[name] = doc.normalizeValue(named[name])
 		}
 	case slices.Contains(schemaLists, keyword):
 		for i := range list {
 			list[i] = doc.normalizeValue(list[i])
 		}
 	case keyword == "items" && isList: // tuples before draft 2020-12
-		choices := newObject()
+		choices := object{}
 		if len(list) > 0 {
-			choices.set("anyOf", list)
+			choices["anyOf"] = list
 		}
-		s.set(keyword, doc.normalizeValue(choices))
+		s[keyword] = doc.normalizeValue(choices)
 	case slices.Contains(oneSchema, keyword) && v != nil:
-		s.set(keyword, doc.normalizeValue(v))
+		s[keyword] = doc.normalizeValue(v)
 	}
 }
 
 // normalizeValue returns the schema for a value that stands where a schema belongs. A name or a list of types stands
 // for a schema of that type, any other text for a description, and the rest allows anything.
 func (doc *document) normalizeValue(v any) any {
-	s := newObject()
+	s := object{}
 	switch v := v.(type) {
-	case *object:
+	case object:
 		s = v
 	case bool:
 		return v
 	case string, []any:
-		s.set("type", v)
+		s["type"] = v
 	}
 	doc.normalize(s)
-	if words, ok := v.(string); ok && !s.has("type") {
-		s.set("description", words)
+	if words, ok := v.(string); ok && !has(s, "type") {
+		s["description"] = words
 	}
 	return s
 }
 
 // fitType maps the names of types, and removes them if one of them is unknown.
-func fitType(s *object) {
-	given, ok := s.get("type").([]any)
-	if name, isText := s.get("type").(string); isText {
+func fitType(s object) {
+	given, ok := s["type"].([]any)
+	if name, isText := s["type"].(string); isText {
 		ok = true
 		for name := range strings.SplitSeq(name, "|") {
 			given = append(given, name)
 		}
 	}
 	if !ok {
-		s.delete("type")
+		drop(s, "type")
 	}
-	if s.get("nullable") == true && len(given) > 0 { // OpenAPI
+	if s["nullable"] == true && len(given) > 0 { // OpenAPI
 		given = append(slices.Clone(given), "null")
 	}
-	s.delete("nullable")
+	drop(s, "nullable")
 	list := []any{}
 	for _, one := range given {
 		name, _ := one.(string)
@@ -172,20 +167,20 @@ func fitType(s *object) {
 	}
 	switch {
 	case len(list) == 0:
-		s.delete("type")
+		drop(s, "type")
 	case len(list) == 1:
-		s.set("type", list[0])
+		s["type"] = list[0]
 	default:
-		s.set("type", list)
+		s["type"] = list
 	}
 }
 
 // types returns the types that a schema allows; it is empty if it allows all of them.
-func types(s *object) (names []string) {
-	if name, ok := s.get("type").(string); ok {
+func types(s object) (names []string) {
+	if name, ok := s["type"].(string); ok {
 		return []string{name}
 	}
-	for _, one := range s.list("type") {
+	for _, one := range listAt(s, "type") {
 		names = append(names, one.(string)) // fitType leaves texts only
 	}
 	return names
@@ -193,11 +188,11 @@ func types(s *object) (names []string) {
 
 // fitEnum removes values that are there twice and those that the type forbids. If it forbids all of them, the type is
 // removed.
-func fitEnum(s *object) {
+func fitEnum(s object) {
 	var all, allowed []any
 	seen := map[string]bool{}
 	kinds := types(s)
-	for _, v := range s.list("enum") {
+	for _, v := range listAt(s, "enum") {
 		if key := string(encode(v)); !seen[key] {
 			seen[key] = true
 			all = append(all, v)
@@ -208,12 +203,12 @@ func fitEnum(s *object) {
 	}
 	switch {
 	case len(all) == 0:
-		s.delete("enum")
+		drop(s, "enum")
 	case len(allowed) == 0:
-		s.delete("type")
-		s.set("enum", all)
+		drop(s, "type")
+		s["enum"] = all
 	default:
-		s.set("enum", allowed)
+		s["enum"] = allowed
 	}
 }
 
@@ -232,18 +227,17 @@ func isOfType(v any, kinds []string) bool {
 		}
 	case []any:
 		kind = "array"
-	case *object:
+	case object:
 		kind = "object"
 	}
 	return slices.Contains(kinds, kind)
 }
 
 // dropMisfits removes the keywords of a schema that the metaschema refuses. What is in them is normalized already.
-func dropMisfits(s *object) {
+func dropMisfits(s object) {
 	own, misfits := map[string]any{}, []string{}
-	for _, k := range s.keys {
-		v := s.get(k)
-		inner, isObject := v.(*object)
+	for k, v := range s {
+		_, isObject := v.(object)
 		list, isList := v.([]any)
 		_, isBool := v.(bool)
 		isMap, isOne := slices.Contains(schemaMaps, k), slices.Contains(oneSchema, k)
@@ -252,8 +246,6 @@ func dropMisfits(s *object) {
 		case isMap && isObject, isLists && len(list) > 0, isOne && (isObject || isBool):
 		case isMap, isLists, isOne, (isObject || isList) && !slices.Contains(compound, k):
 			misfits = append(misfits, k)
-		case isObject:
-			own[k] = inner.values
 		default:
 			own[k] = v
 		}
@@ -262,7 +254,7 @@ func dropMisfits(s *object) {
 	if errors.As(metaschema().Validate(own), &problem) {
 		misfits = appendLocations(misfits, problem)
 	}
-	s.delete(misfits...)
+	drop(s, misfits...)
 }
 
 // appendLocations appends the keywords that an error names.

@@ -21,69 +21,67 @@ func fitTop(doc *document, names map[string]string) {
 	// Providers compile patterns with engines of their own, and refuse what those do not know: OpenAI forbids look-around
 	// (pleaseai/shunt#488), llama.cpp wants both anchors (openclaw/openclaw#114114).
 	for _, s := range doc.schemas {
-		if p, ok := s.get("pattern").(string); ok {
+		if p, ok := s["pattern"].(string); ok {
 			addNotes(s, note("pattern", p))
-			s.delete("pattern")
+			drop(s, "pattern")
 		}
 	}
 	top := doc.top
-	top.set("type", "object")
-	properties := top.object("properties")
+	top["type"] = "object"
+	properties := objectAt(top, "properties")
 	if properties == nil { // OpenAI says "object schema missing properties"
-		properties = newObject()
+		properties = object{}
 	}
 	// Both refuse alternatives at the top: the parameters that they name may be given.
 	for _, k := range []string{"allOf", "anyOf", "oneOf"} {
-		for _, one := range top.list(k) {
-			part, _ := one.(*object)
-			for doc.targets[part] != nil {
-				part = doc.targets[part]
+		for _, one := range listAt(top, k) {
+			part, _ := one.(object)
+			for t := doc.target(part); t != nil; t = doc.target(t) {
+				part = t
 			}
-			if part != nil && part.object("properties") != nil {
-				properties.add(part.object("properties"))
-			}
+			addMissing(properties, objectAt(part, "properties"))
 		}
 	}
-	top.delete("allOf", "anyOf", "oneOf", "not", "enum")
+	drop(top, "allOf", "anyOf", "oneOf", "not", "enum")
 	rename := func(name string) string {
 		if acceptedByAnthropic().MatchString(name) {
 			return name
 		}
 		return replaceName(name, "_.-", maxName)
 	}
-	top.set("properties", renameProperties(properties, rename, names))
+	top["properties"] = renameProperties(properties, rename, names)
 	filterRequired(top, rename)
 }
 
 // renameProperties returns the properties under their new names, and adds those that are renamed to names.
-func renameProperties(properties *object, rename func(string) string, names map[string]string) *object {
-	renamed := newObject()
-	for _, name := range properties.keys {
+func renameProperties(properties object, rename func(string) string, names map[string]string) object {
+	renamed := object{}
+	for name, one := range properties {
 		safe := rename(name)
 		if safe != name {
 			names[safe] = name
 		}
-		renamed.set(safe, properties.get(name))
+		renamed[safe] = one
 	}
 	return renamed
 }
 
 // filterRequired leaves those of the required parameters that are defined, under their new names.
-func filterRequired(s *object, rename func(string) string) {
-	properties := s.object("properties")
+func filterRequired(s object, rename func(string) string) {
+	properties := objectAt(s, "properties")
 	kept := []any{}
-	for _, v := range s.list("required") {
+	for _, v := range listAt(s, "required") {
 		name, _ := v.(string)
 		name = rename(name)
-		if properties != nil && properties.has(name) && !slices.Contains(kept, any(name)) {
+		if has(properties, name) && !slices.Contains(kept, any(name)) {
 			kept = append(kept, name)
 		}
 	}
-	if s.has("required") {
-		s.set("required", kept)
+	if has(s, "required") {
+		s["required"] = kept
 	}
 	if len(kept) == 0 {
-		s.delete("required")
+		drop(s, "required")
 	}
 }
 
@@ -110,10 +108,10 @@ func note(keyword string, v any) string {
 }
 
 // addNotes adds notes to the description of a schema.
-func addNotes(s *object, notes ...string) {
+func addNotes(s object, notes ...string) {
 	notes = slices.DeleteFunc(notes, func(n string) bool { return n == "" })
 	if len(notes) > 0 {
-		description, _ := s.get("description").(string)
-		s.set("description", strings.TrimSpace(description+" ("+strings.Join(notes, "; ")+")"))
+		description, _ := s["description"].(string)
+		s["description"] = strings.TrimSpace(description + " (" + strings.Join(notes, "; ") + ")")
 	}
 }

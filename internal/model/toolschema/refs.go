@@ -2,6 +2,7 @@ package toolschema
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,36 +20,31 @@ var plainRef = text.Pattern(`^#(?:/(?:\$defs|definitions)/[A-Za-z0-9._-]{1,64})?
 // look there.
 func (doc *document) resolveRefs() {
 	for _, s := range doc.schemas {
-		if ref, ok := s.get("$ref").(string); ok {
-			if t := doc.find(ref); t != nil {
-				doc.targets[s] = t
-			} else {
-				s.delete("$ref")
-			}
+		if doc.target(s) == nil {
+			delete(s, "$ref")
 		}
 	}
-	names := map[*object]string{doc.top: "#"}
+	names := map[string]string{}
 	for _, s := range doc.schemas {
-		if !s.has("$ref") {
+		ref, isRef := s["$ref"].(string)
+		if !isRef {
 			continue
 		}
 		if !doc.ends(s) {
-			delete(doc.targets, s)
-			s.delete("$ref")
-		} else if ref, _ := s.get("$ref").(string); !plainRef().MatchString(ref) {
-			t := doc.targets[s]
-			if names[t] == "" {
-				names[t] = doc.define(t)
+			delete(s, "$ref")
+		} else if !plainRef().MatchString(ref) {
+			if names[ref] == "" {
+				names[ref] = doc.define(doc.target(s))
 			}
-			s.set("$ref", names[t])
+			s["$ref"] = names[ref]
 		}
 	}
 }
 
 // ends reports whether a reference leads to a schema in the end, not in a circle.
-func (doc *document) ends(s *object) bool {
+func (doc *document) ends(s object) bool {
 	for range maxChain {
-		if s = doc.targets[s]; s == nil {
+		if s = doc.target(s); s == nil {
 			return true
 		}
 	}
@@ -56,46 +52,49 @@ func (doc *document) ends(s *object) bool {
 }
 
 // define adds a schema to the definitions and returns the reference to it.
-func (doc *document) define(s *object) string {
-	defs := doc.top.object("$defs")
+func (doc *document) define(s object) string {
+	defs := objectAt(doc.top, "$defs")
 	if defs == nil {
-		defs = newObject()
-		doc.top.set("$defs", defs)
+		defs = object{}
+		doc.top["$defs"] = defs
 	}
 	name := ""
-	for n := len(defs.keys) + 1; name == "" || defs.has(name); n++ {
+	for n := len(defs) + 1; name == "" || has(defs, name); n++ {
 		name = "ref" + strconv.Itoa(n)
 	}
-	defs.set(name, s)
+	defs[name] = s
 	return "#/$defs/" + name
 }
 
-// find returns the schema that a reference leads to, or nil if it leads to none in the document.
-func (doc *document) find(ref string) *object {
+// target returns the schema that the reference of a schema leads to, or nil if it leads to none in the document.
+func (doc *document) target(s object) object {
+	ref, _ := s["$ref"].(string)
 	pointer, err := url.PathUnescape(strings.TrimPrefix(ref, "#"))
-	if err != nil || !strings.HasPrefix(ref, "#") {
+	if err != nil || !strings.HasPrefix(ref, "#") || pointer != "" && pointer[0] != '/' { // elsewhere, or an anchor
 		return nil
 	}
-	if pointer != "" && pointer[0] != '/' { // an anchor
-		return nil
-	}
-	var at any = doc.top
-	for _, key := range strings.Split(pointer, "/")[1:] {
-		switch outer := at.(type) {
-		case *object:
-			at = outer.get(strings.NewReplacer("~1", "/", "~0", "~").Replace(key))
-		case []any:
-			n, err := strconv.ParseUint(key, 10, 16)
-			if err != nil || n >= uint64(len(outer)) {
-				return nil
-			}
-			at = outer[n]
+	keys := strings.Split(pointer, "/")[1:]
+	for s = doc.top; len(keys) > 0 && s != nil; {
+		key := keys[0]
+		if slices.Contains(oneSchema, key) {
+			s, keys = objectAt(s, key), keys[1:]
+			continue
+		}
+		if len(keys) == 1 {
+			return nil
+		}
+		name := strings.NewReplacer("~1", "/", "~0", "~").Replace(keys[1])
+		n, err := strconv.Atoi(name)
+		list := listAt(s, key)
+		switch {
+		case slices.Contains(schemaMaps, key):
+			s = objectAt(objectAt(s, key), name)
+		case slices.Contains(schemaLists, key) && err == nil && n >= 0 && n < len(list):
+			s, _ = list[n].(object)
 		default:
 			return nil
 		}
+		keys = keys[2:]
 	}
-	if s, ok := at.(*object); ok && doc.known[s] {
-		return s
-	}
-	return nil
+	return s
 }

@@ -1,6 +1,6 @@
 // Package toolschema declares tools to model providers with schemas that no provider refuses: a provider refuses a
 // whole request for the schema of one tool, and the schemas are written by strangers. It promises that a schema that
-// needs no change keeps its bytes, and any other one the order of its parameters, which models follow; and that no
+// needs no change keeps its bytes, and any other one has sorted keys; and that no
 // schema makes it panic, load anything or take long. A fitted schema may allow more than the original, and its
 // parameters may have other names: whoever runs a call restores the names and checks the arguments against the
 // original schema.
@@ -151,8 +151,9 @@ func Fit(d Dialect, schema json.RawMessage) json.RawMessage { return fit(d, sche
 func fit(d Dialect, schema json.RawMessage) fitted {
 	top, ok := read(schema)
 	if !ok {
-		top = newObject()
+		top = object{}
 	}
+	given := encode(top)
 	doc := normalize(top)
 	f := fitted{names: map[string]string{}}
 	if d == Gemini {
@@ -163,11 +164,10 @@ func fit(d Dialect, schema json.RawMessage) fitted {
 		fitTop(doc, f.names)
 	}
 	f.schema = encode(top)
-	var given bytes.Buffer
 	switch {
-	case len(f.schema) > maxBytes: // what is referred to may be there twice
+	case len(f.schema) > maxBytes: // a definition may be in the schema twice
 		return fit(d, nil)
-	case ok && json.Compact(&given, schema) == nil && bytes.Equal(given.Bytes(), f.schema):
+	case ok && bytes.Equal(given, f.schema):
 		f.schema = bytes.Clone(schema)
 	}
 	return f

@@ -114,12 +114,12 @@ func TestFit_NothingToChange_KeepsTheBytes(t *testing.T) {
 	}
 }
 
-func TestFit_SomethingToChange_KeepsTheOrder(t *testing.T) {
+func TestFit_SomethingToChange_SortsTheKeys(t *testing.T) {
 	const in = `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"z":{"type":"str"},` +
 		`"a b":{"enum":["b","a"]},"m":{}}}`
 	for dialect, want := range map[toolschema.Dialect]string{
-		toolschema.JSONSchema: `{"type":"object","properties":{"z":{"type":"string"},"a_b_c8687a":{"enum":["b","a"]},"m":{}}}`,
-		toolschema.Gemini:     `{"type":"object","properties":{"z":{"type":"string"},"_a_b_c8687a":{"enum":["b","a"]},"m":{}}}`,
+		toolschema.JSONSchema: `{"properties":{"a_b_c8687a":{"enum":["b","a"]},"m":{},"z":{"type":"string"}},"type":"object"}`,
+		toolschema.Gemini:     `{"properties":{"_a_b_c8687a":{"enum":["b","a"]},"m":{},"z":{"type":"string"}},"type":"object"}`,
 	} {
 		if got := toolschema.Fit(dialect, json.RawMessage(in)); string(got) != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -188,7 +188,7 @@ func TestDeclarer_GeminiNamesBelowTheTop_AreRestored(t *testing.T) {
 func TestDeclarer_OtherTools_ReplaceTheDeclarationsThatWereKept(t *testing.T) {
 	d := toolschema.New(toolschema.JSONSchema, "schema", nil)
 	a, b := []llm.ToolSpec{{Name: "a"}}, []llm.ToolSpec{{Name: "b", Schema: json.RawMessage(`{"properties":{"x y":{}}}`)}}
-	const wantA, wantB = `[{"name":"a","schema":{"type":"object","properties":{}}}]`,
+	const wantA, wantB = `[{"name":"a","schema":{"properties":{},"type":"object"}}]`,
 		`[{"name":"b","schema":{"properties":{"x_y_887fce":{}},"type":"object"}}]`
 	for range 2 {
 		if got, names := d.Declare(a); string(got) != wantA || len(names) != 0 {
