@@ -21,7 +21,7 @@ func Events(body io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		lines := bufio.NewScanner(body)
 		lines.Buffer(make([]byte, 0, 4<<10), MaxAnswerBytes) // one event may hold a whole answer
-		lines.Split(splitLines)
+		lines.Split(splitLines())
 		r := eventReader{yield: yield}
 		for lines.Scan() {
 			if !r.readLine(bytes.TrimPrefix(lines.Bytes(), []byte("\ufeff"))) {
@@ -63,13 +63,13 @@ func (r *eventReader) readLine(line []byte) bool {
 			return false
 		}
 		r.event = append(r.event, bytes.TrimSpace(data)...)
-	case len(line) == 0 && r.isWhole(): // all other lines are comments and names of events
+	case len(line) == 0: // all other lines are comments and names of events
 		return r.send()
 	}
 	return true
 }
 
-// isWhole reports whether the current event is complete. An event whose lines end in CR LF has empty lines within.
+// isWhole reports whether the current event is complete.
 func (r *eventReader) isWhole() bool { return string(r.event) == Done || json.Valid(r.event) }
 
 // send passes on the current event, if there is one. It returns false if the caller wants no more.
@@ -103,13 +103,22 @@ func (r *eventReader) readValues(text []byte) bool {
 	}
 }
 
-// splitLines is a split function for lines that end in LF or CR; between CR and LF it finds an empty line.
-func splitLines(data []byte, atEOF bool) (advance int, line []byte, err error) {
-	if i := bytes.IndexAny(data, "\r\n"); i >= 0 {
-		return i + 1, data[:i], nil
+// splitLines returns a split function for lines that end in LF, CR LF or CR. A line that ends in CR is returned before
+// the next byte is read.
+func splitLines() bufio.SplitFunc {
+	endedInCR := false
+	return func(data []byte, atEOF bool) (advance int, line []byte, err error) {
+		if endedInCR && len(data) > 0 && data[0] == '\n' {
+			advance, data = 1, data[1:]
+		}
+		i := bytes.IndexAny(data, "\r\n")
+		switch {
+		case i >= 0:
+			endedInCR = data[i] == '\r'
+			return advance + i + 1, data[:i], nil
+		case !atEOF || len(data) == 0:
+			return 0, nil, nil
+		}
+		return advance + len(data), data, nil
 	}
-	if !atEOF || len(data) == 0 {
-		return 0, nil, nil
-	}
-	return len(data), data, nil
 }
