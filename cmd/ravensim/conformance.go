@@ -280,7 +280,7 @@ func (c *conformanceRun) waitConnected(ctx context.Context) error {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for failures := 0; ; {
-		switch st, _ := c.host.Server(serverName); st.State {
+		switch st, _ := c.host.Get(serverName); st.State {
 		case mcp.Connected, mcp.NoToolsFound:
 			return nil
 		case mcp.Failed:

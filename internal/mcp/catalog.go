@@ -115,25 +115,10 @@ func (c *Catalog) reloadEntries(ctx context.Context) error {
 // List returns the status of every server, sorted by name.
 func (c *Catalog) List() []Status { return c.Servers() }
 
-// Get returns the status of one server; the error wraps ErrNotFound.
-func (c *Catalog) Get(name string) (Status, error) {
-	s, err := c.server(name)
-	if err != nil {
-		return Status{}, err
-	}
-	return s.status(), nil
-}
-
 // Tools returns every tool of a server, also those that are not offered. The error wraps ErrNotFound.
 func (c *Catalog) Tools(name string) ([]ToolInfo, error) {
 	_, err := c.server(name)
 	return c.ToolsOf(name), err
-}
-
-// Logs returns the newest lines of a server's log, oldest first. The error wraps ErrNotFound.
-func (c *Catalog) Logs(name string) ([]LogLine, error) {
-	_, err := c.server(name)
-	return c.Host.Logs(name), err
 }
 
 // Add keeps the entry of a server and starts it in the background. The status returned is that of a
@@ -146,7 +131,7 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 	}
 	c.changes.Lock()
 	defer c.changes.Unlock()
-	if _, exists := c.Server(name); exists {
+	if _, err := c.server(name); err == nil {
 		return Status{}, fmt.Errorf("MCP server %q: %w", name, ErrExists)
 	}
 	// The entry is kept before the server starts: a crash in between must not lose it.

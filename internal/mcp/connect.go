@@ -38,7 +38,6 @@ type connection struct {
 	s      *server
 	client *client.Client
 	info   serverInfo
-	logs   *logBuffer
 
 	instructions string // the server's own words on its use: untrusted text
 
@@ -68,7 +67,6 @@ type connection struct {
 func (s *server) newConnection(over *rpcConn) *connection {
 	c := &connection{
 		s:               s,
-		logs:            s.logs,
 		afterClose:      func() {},
 		relistWanted:    make(chan struct{}, 1),
 		checkWanted:     make(chan struct{}, 1),

@@ -76,7 +76,7 @@ func TestNewStdio_CommandLine(t *testing.T) {
 		{"none", nil, "none not found: install it, or write its whole path as command"},
 	} {
 		_, err := newStdio(Config{Command: tt.command, Args: tt.args, Env: map[string]string{"PATH": t.TempDir()}},
-			&logBuffer{}, noWatcher{}, nil, nil)
+			&logBuffer{}, nil, nil, nil)
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("%s: %v, want %s", tt.command, err, tt.want)
 		}
@@ -86,7 +86,7 @@ func TestNewStdio_CommandLine(t *testing.T) {
 	if err := os.WriteFile(spaced, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newStdio(Config{Command: spaced}, &logBuffer{}, noWatcher{}, nil, nil); err != nil {
+	if _, err := newStdio(Config{Command: spaced}, &logBuffer{}, nil, nil, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -309,13 +309,13 @@ func (h *Host) Servers() []Status {
 	return list
 }
 
-// Server returns the status of one server; false: there is no such server.
-func (h *Host) Server(name string) (Status, bool) {
+// Get returns the status of one server. The error wraps ErrNotFound.
+func (h *Host) Get(name string) (Status, error) {
 	s, err := h.server(name)
 	if err != nil {
-		return Status{}, false
+		return Status{}, err
 	}
-	return s.status(), true
+	return s.status(), nil
 }
 
 // Config returns the entry that a server runs with; false: there is no such server. It holds
@@ -373,13 +373,13 @@ func (h *Host) isRunning() bool {
 	return h.ctx != nil
 }
 
-// Logs returns the newest lines of a server's log, oldest first; nil if there is no such server.
-func (h *Host) Logs(name string) []LogLine {
+// Logs returns the newest lines of a server's log, oldest first. The error wraps ErrNotFound.
+func (h *Host) Logs(name string) ([]LogLine, error) {
 	s, err := h.server(name)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return s.logs.lines(s.mask)
+	return s.logs.lines(s.mask), nil
 }
 
 // Wait returns when the first attempt to connect a server has succeeded or failed, or when the server will only be

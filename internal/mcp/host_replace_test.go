@@ -33,7 +33,7 @@ func TestPut_ChangedEntry_KeepsApprovalsAndLog(t *testing.T) {
 	if s == old || !old.retired.Load() || s.retired.Load() {
 		t.Error("the server was not replaced")
 	}
-	if lines := h.Logs("a"); len(lines) != 1 || lines[0].Text != "with ***" {
+	if lines := logLines(h, "a"); len(lines) != 1 || lines[0].Text != "with ***" {
 		t.Errorf("its log is %v", lines)
 	}
 	listed(s, "one", "two")

@@ -157,7 +157,7 @@ func until(t *testing.T, h *Host, name string, want State) Status {
 	defer cancel()
 	s := must(h.server(name))
 	if !s.awaitState(ctx, func() bool { return s.publicState() == want }) {
-		t.Fatalf("server %s is %+v; want state %s\n%v", name, s.status(), want, h.Logs(name))
+		t.Fatalf("server %s is %+v; want state %s\n%v", name, s.status(), want, logLines(h, name))
 	}
 	return s.status()
 }
@@ -178,7 +178,7 @@ func reconnected(t *testing.T, h *Host, name string, before *connection) {
 	defer cancel()
 	s := must(h.server(name))
 	if !s.awaitState(ctx, func() bool { return s.conn != nil && s.conn != before }) {
-		t.Fatalf("server %s did not come back: %+v\n%v", name, s.status(), h.Logs(name))
+		t.Fatalf("server %s did not come back: %+v\n%v", name, s.status(), logLines(h, name))
 	}
 }
 
@@ -190,7 +190,7 @@ func settled(t *testing.T, h *Host, name string) Status {
 	if err := h.Wait(ctx, name); err != nil {
 		t.Fatal(err)
 	}
-	st, _ := h.Server(name)
+	st, _ := h.Get(name)
 	return st
 }
 
@@ -201,7 +201,7 @@ func lines(t *testing.T, h *Host, name, want string) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		for _, l := range h.Logs(name) {
+		for _, l := range logLines(h, name) {
 			if strings.Contains(l.Stream+": "+l.Text, want) {
 				return
 			}
@@ -209,7 +209,7 @@ func lines(t *testing.T, h *Host, name, want string) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("the log of %s does not hold %q: %v", name, want, h.Logs(name))
+			t.Fatalf("the log of %s does not hold %q: %v", name, want, logLines(h, name))
 		}
 	}
 }
@@ -280,4 +280,10 @@ func toolsOf(h *Host, name string) []tool.Tool {
 		return nil
 	}
 	return s.offeredTools()
+}
+
+// logLines returns the log of a server.
+func logLines(h *Host, name string) []LogLine {
+	lines, _ := h.Logs(name)
+	return lines
 }

@@ -85,7 +85,7 @@ func TestOverHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		reconnected(t, h, tt.name, before)
-		if st, _ := h.Server(tt.name); st.Protocol != tt.protocol || st.Transport != tt.want {
+		if st, _ := h.Get(tt.name); st.Protocol != tt.protocol || st.Transport != tt.want {
 			t.Errorf("%s, connected again: %+v", tt.name, st)
 		}
 		wantText(t, call(t, find1(t, h, tt.name, "echo"), `{"text":"again"}`), "you said again")

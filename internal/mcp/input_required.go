@@ -16,9 +16,6 @@ import (
 // maxInputRounds is how often a call is sent again with the input that the server wants.
 const maxInputRounds = 10
 
-// errTooManyRounds says that a server has asked for input maxInputRounds times.
-var errTooManyRounds = errors.New("the server kept asking for more instead of answering")
-
 // sendWithInput sends a request, and sends it again whenever the server wants input first. Since protocol version
 // 2026-07-28 servers ask for input in the result, and the request is made again with the answers; in 2025-11-25 they
 // could fail with addresses that a person has to open first.
@@ -47,7 +44,7 @@ func (c *connection) sendWithInput(
 			return response, nil
 		}
 		if round == maxInputRounds {
-			return nil, errTooManyRounds
+			return nil, errors.New("the server kept asking for input")
 		}
 		// From the first request each time: the answers of an earlier round do not belong to this one.
 		r = withMoreParams(first, round, more)

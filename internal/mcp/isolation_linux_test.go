@@ -82,7 +82,7 @@ func TestStdio_Isolated_CannotOpenProtectedFiles(t *testing.T) {
 	s, err := newStdio(
 		Config{Name: "spy", Command: "sh", Args: []string{"-c", spyScript + "echo new > made"}, Dir: folder},
 		&logBuffer{now: time.Now},
-		noWatcher{},
+		nil,
 		func() []string { return protected },
 		nil,
 	)
@@ -228,7 +228,7 @@ func TestHiddenPaths_LeavesOutWhatIsAllowed(t *testing.T) {
 func startScript(t *testing.T, c Config, script string) (*stdioTransport, error) {
 	t.Helper()
 	c.Name, c.Command, c.Args = "script", "sh", []string{"-c", script}
-	s, err := newStdio(c, &logBuffer{now: time.Now}, noWatcher{}, func() []string { return nil }, nil)
+	s, err := newStdio(c, &logBuffer{now: time.Now}, nil, func() []string { return nil }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -626,7 +626,7 @@ func TestStdio_Strict_WritesToOwnFoldersAlone(t *testing.T) {
 		"echo x > here; echo x > ../files/x; echo x > ../others/x; echo x > ../x; echo x > $npm_config_cache.x; mktemp; cat /etc/passwd > read",
 		filepath.Join(folder, "files")}}
 	own := OwnFolders(&config.Config{Dir: folder, MCP: config.MCP{Isolation: "strict"}})
-	s, err := newStdio(c, &logBuffer{now: time.Now}, noWatcher{}, func() []string { return nil }, nil)
+	s, err := newStdio(c, &logBuffer{now: time.Now}, nil, func() []string { return nil }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

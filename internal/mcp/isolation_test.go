@@ -112,11 +112,11 @@ func TestIsWithin(t *testing.T) {
 // Without isolation nothing takes the network away: a server that must have none is not started.
 func TestNewStdio_NoNetworkWithoutIsolation_IsRefused(t *testing.T) {
 	c := Config{Name: "a", Command: os.Args[0], NoNetwork: true}
-	if _, err := newStdio(c, &logBuffer{}, noWatcher{}, nil, nil); err == nil ||
+	if _, err := newStdio(c, &logBuffer{}, nil, nil, nil); err == nil ||
 		!strings.Contains(err.Error(), "mcp.isolation auto") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := newStdio(c, &logBuffer{}, noWatcher{}, func() []string { return nil }, nil); err != nil {
+	if _, err := newStdio(c, &logBuffer{}, nil, func() []string { return nil }, nil); err != nil {
 		t.Errorf("with isolation: %v", err)
 	}
 }

@@ -147,11 +147,6 @@ type Watcher interface {
 	Watch(group int) (done func())
 }
 
-// noWatcher is where nobody is told of processes.
-type noWatcher struct{}
-
-func (noWatcher) Watch(int) func() { return func() {} }
-
 // withDefaults returns options with the defaults for those that are zero.
 func withDefaults(o Options) Options {
 	o.HealthInterval = cmp.Or(o.HealthInterval, 60*time.Second)
@@ -165,9 +160,6 @@ func withDefaults(o Options) Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Watcher == nil {
-		o.Watcher = noWatcher{}
 	}
 	return o
 }

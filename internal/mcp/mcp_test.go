@@ -17,7 +17,6 @@ func TestOptions_Defaults(t *testing.T) {
 		o.silence != 3*time.Second || o.reconnectWait != 5*time.Second {
 		t.Errorf("%+v", o)
 	}
-	o.Watcher.Watch(1)()
 	o.Log.Info("nobody reads this")
 	if o.Now().IsZero() {
 		t.Error("there is no clock")

@@ -72,7 +72,7 @@ func TestWhyMissing_InEachState(t *testing.T) {
 	if _, why := h.WhyMissing("a_x"); !strings.Contains(why, "needs a sign-in") {
 		t.Errorf("where a person has to consent: %q", why)
 	}
-	if st, _ := h.Server("a"); st.ConsentURL != "https://sign.in" {
+	if st, _ := h.Get("a"); st.ConsentURL != "https://sign.in" {
 		t.Errorf("its status is %+v", st)
 	}
 }

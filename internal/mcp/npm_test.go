@@ -44,7 +44,7 @@ func connectedWithin(t *testing.T, h *Host, name string, limit time.Duration) St
 	s.awaitState(ctx, func() bool { return s.state == Connected })
 	st := s.status()
 	if st.State != Connected {
-		t.Fatalf("%+v\n%v", st, h.Logs(name))
+		t.Fatalf("%+v\n%v", st, logLines(h, name))
 	}
 	return st
 }
@@ -111,7 +111,7 @@ func publishedAt(t *testing.T, mode string) string {
 	c := everything(mode)
 	c.Env["PORT"] = port
 	logs := &logBuffer{now: time.Now}
-	process, err := newStdio(c, logs, noWatcher{}, nil, nil) // ended with all that npx starts
+	process, err := newStdio(c, logs, nil, nil, nil) // ended with all that npx starts
 	if err != nil {
 		t.Fatal(err)
 	}

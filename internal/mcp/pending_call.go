@@ -211,7 +211,7 @@ func (c *connection) handleLog(fields map[string]any) {
 	if name, _ := fields["logger"].(string); name != "" {
 		level += " " + name
 	}
-	c.logs.add("message", []byte(level+": "+data))
+	c.s.logs.add("message", []byte(level+": "+data))
 }
 
 // callsBehind returns the calls that a request of the server may belong to: the one on whose stream it came, else all

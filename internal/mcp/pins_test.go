@@ -198,14 +198,14 @@ func TestWarnings(t *testing.T) {
 			toolSpec{Name: fmt.Sprintf("no%02d", n), Description: "a\u202eb"})
 	}
 	s.setListing(now)
-	st, _ := h.Server("a")
+	st, _ := h.Get("a")
 	if len(st.Warnings) != 50 || !strings.HasPrefix(st.Warnings[0], "instructions: ") ||
 		st.Warnings[1] != "tool yes00: description: hidden characters U+202E" ||
 		st.Warnings[49] != "tool yes48: description: hidden characters U+202E" {
 		t.Errorf("%d warnings: %q", len(st.Warnings), st.Warnings)
 	}
 	s.setListing(listing{Tools: []toolSpec{{Name: "yes00"}}})
-	if st, _ := h.Server("a"); len(st.Warnings) != 0 {
+	if st, _ := h.Get("a"); len(st.Warnings) != 0 {
 		t.Errorf("a server that says nothing odd any more: %q", st.Warnings)
 	}
 }

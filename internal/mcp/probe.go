@@ -43,7 +43,7 @@ func Probe(ctx context.Context, c Config, version string) ([]ToolInfo, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if s, _ := host.Server(c.Name); s.Error != "" {
+	if s, _ := host.Get(c.Name); s.Error != "" {
 		return nil, fmt.Errorf("MCP server %s: %s", c.Name, s.Error)
 	}
 	return host.ToolsOf(c.Name), nil

@@ -60,7 +60,7 @@ func TestEnqueue_FullPipe(t *testing.T) {
 // processOf returns the transport of a program, which is not isolated and not started yet.
 func processOf(t *testing.T, c Config, logs *logBuffer) *stdioTransport {
 	t.Helper()
-	s, err := newStdio(c, logs, noWatcher{}, nil, nil)
+	s, err := newStdio(c, logs, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

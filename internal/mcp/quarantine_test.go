@@ -91,7 +91,7 @@ func TestAToolThatIsAddedLater_IsMarkedUntilApproved(t *testing.T) {
 		t.Fatalf("offered are %v", names(h.Tools()))
 	}
 	for range 2 {
-		if st, _ := h.Server("a"); !slices.Equal(marked(), []string{"ask"}) || st.Pending != 1 || st.State == Quarantined {
+		if st, _ := h.Get("a"); !slices.Equal(marked(), []string{"ask"}) || st.Pending != 1 || st.State == Quarantined {
 			t.Errorf("added: %v, %+v", marked(), st)
 		}
 		end()
@@ -102,7 +102,7 @@ func TestAToolThatIsAddedLater_IsMarkedUntilApproved(t *testing.T) {
 	if err != nil || len(changes) != 1 || changes[0].Tool != "ask" || changes[0].Kind != AddedTool || changes[0].Before != "" {
 		t.Errorf("approved %+v, %v", changes, err)
 	}
-	if st, _ := h.Server("a"); len(marked()) != 0 || st.Pending != 0 {
+	if st, _ := h.Get("a"); len(marked()) != 0 || st.Pending != 0 {
 		t.Errorf("approved: %v, %+v", marked(), st)
 	}
 	end()
@@ -128,14 +128,14 @@ func TestAChangedToolIsWithheldUntilApproved(t *testing.T) {
 			entry, write := shaped(t, "a", good, `{"name":"other","description":"goes on"}`)
 			h, end := hosted(t, Options{Servers: []Config{entry}, Store: keep})
 			settled(t, h, "a")
-			if st, _ := h.Server("a"); st.State != Connected || st.Pending != 0 || len(st.Tools) != 3 {
+			if st, _ := h.Get("a"); st.State != Connected || st.Pending != 0 || len(st.Tools) != 3 {
 				t.Fatalf("at first sight: %+v", st)
 			}
 			before := find1(t, h, "a", "pay") // as a turn has it that began before the change
 			write(evil, `{"name":"other","description":"goes on"}`)
 			wantText(t, call(t, find1(t, h, "a", "tell"), `{}`), "told")
 			until(t, h, "a", Quarantined)
-			st, _ := h.Server("a")
+			st, _ := h.Get("a")
 			if got := names(h.Tools()); !slices.Equal(got, []string{"a/other", "a/tell"}) || st.Pending != 1 ||
 				len(st.Tools) != 2 {
 				t.Errorf("offered are %v, status %+v", got, st)
@@ -158,12 +158,12 @@ func TestAChangedToolIsWithheldUntilApproved(t *testing.T) {
 				changes[0].Before == changes[0].After {
 				t.Errorf("approved %+v, %v", changes, err)
 			}
-			if st, _ := h.Server("a"); st.State != Uninitialized || st.Pending != 0 || states(h, "a")["pay"] != ToolOffered ||
+			if st, _ := h.Get("a"); st.State != Uninitialized || st.Pending != 0 || states(h, "a")["pay"] != ToolOffered ||
 				len(h.Pending("a")) != 0 {
 				t.Errorf("after the approval: %+v", st)
 			}
 			again := must(NewHost(Options{Servers: []Config{entry}, Store: keep}))
-			if st, _ := again.Server("a"); st.Pending != 0 {
+			if st, _ := again.Get("a"); st.Pending != 0 {
 				t.Errorf("the approval was forgotten: %+v", st)
 			}
 		})
@@ -508,14 +508,14 @@ func TestApprove_CountsInOtherProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.savePins() // as where it has seen a new tool just then
-	if st, _ := here.Server("a"); st.Pending != 0 || len(here.Tools()) != 2 {
+	if st, _ := here.Get("a"); st.Pending != 0 || len(here.Tools()) != 2 {
 		t.Errorf("after it has saved its own: %+v, offered %v", st, names(here.Tools()))
 	}
 	late, endLate := hosted(t, Options{Servers: []Config{entry}, Store: keep})
 	defer endLate()
 	settled(t, late, "a")
 	late.reloadPins()
-	if st, _ := late.Server("a"); st.Pending != 0 || len(late.Tools()) != 2 {
+	if st, _ := late.Get("a"); st.Pending != 0 || len(late.Tools()) != 2 {
 		t.Errorf("a replica that starts later: %+v, offered %v", st, names(late.Tools()))
 	}
 }
@@ -537,14 +537,14 @@ func TestReloadPins_OffersWhatAnotherProcessHasApproved(t *testing.T) {
 		t.Fatalf("the other replica: %+v", st)
 	}
 	here.reloadPins()
-	if st, _ := here.Server("a"); st.Pending != 1 {
+	if st, _ := here.Get("a"); st.Pending != 1 {
 		t.Errorf("nothing was approved: %+v", st)
 	}
 	if _, err := there.Approve(t.Context(), "a", ""); err != nil {
 		t.Fatal(err)
 	}
 	here.reloadPins()
-	if st, _ := here.Server("a"); st.Pending != 0 || len(here.Tools()) != 2 {
+	if st, _ := here.Get("a"); st.Pending != 0 || len(here.Tools()) != 2 {
 		t.Errorf("approved there: %+v, offered %v", st, names(here.Tools()))
 	}
 }

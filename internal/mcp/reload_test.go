@@ -53,7 +53,7 @@ func TestOnlyWhatChangedIsRestarted(t *testing.T) {
 	if pid(t, h, "changed") == before["changed"] {
 		t.Error("an entry that had changed was not restarted")
 	}
-	if _, ok := h.Server("gone"); ok || len(toolsOf(h, "gone")) > 0 {
+	if _, err := h.Get("gone"); err == nil || len(toolsOf(h, "gone")) > 0 {
 		t.Error("an entry that is gone is still there")
 	}
 	ended(t, old)
@@ -64,14 +64,14 @@ func TestOnlyWhatChangedIsRestarted(t *testing.T) {
 	if err := h.Apply([]Config{same, {Name: "odd"}}); err == nil {
 		t.Error("a faulty set was taken")
 	}
-	if _, ok := h.Server("fresh"); !ok {
+	if _, err := h.Get("fresh"); err != nil {
 		t.Error("a faulty set changed something")
 	}
 }
 
 func logText(h *Host, name string) string {
 	var b strings.Builder
-	for _, l := range h.Logs(name) {
+	for _, l := range logLines(h, name) {
 		b.WriteString(l.Stream + ": " + l.Text + "\n")
 	}
 	return b.String()

@@ -300,7 +300,7 @@ func itemLine(o map[string]json.RawMessage, key string) string {
 	for _, b := range jsonList(o["arguments"]) {
 		blank := jsonObject(b)
 		must := ""
-		if needed := jsonBool(blank["required"]); needed != nil && *needed {
+		if decodeAs[bool](blank["required"]) {
 			must = ", required"
 		}
 		line += fmt.Sprintf(" | argument %s%s", text.OneLine(jsonString(blank["name"])), must)

@@ -35,7 +35,6 @@ func parseResult(raw json.RawMessage) tool.Result {
 	o := jsonObject(raw)
 	room := maxFileBytes
 	said, files, isOdd := parseContents(o["content"], &room)
-	failed := jsonBool(o["isError"])
 	data := o["structuredContent"]
 	if string(data) == "null" {
 		data = nil
@@ -50,7 +49,7 @@ func parseResult(raw json.RawMessage) tool.Result {
 	if len(data) > maxResultBytes {
 		said = strings.TrimSpace(said + fmt.Sprintf("\n[structured data of %d bytes is left out]", len(data)))
 	}
-	r := tool.Result{Text: truncateResult(said), Files: files, IsError: failed != nil && *failed}
+	r := tool.Result{Text: truncateResult(said), Files: files, IsError: decodeAs[bool](o["isError"])}
 	if len(data) > 0 && len(data) <= maxResultBytes {
 		r.Structured = data
 		if !containsValues(r.Text, data) {
@@ -169,7 +168,8 @@ func partText(o map[string]json.RawMessage) (string, bool) {
 	case kind == "text" && isText(o["text"]):
 		return jsonString(o["text"]), true
 	case (kind == "image" || kind == "audio") && isText(o["data"]):
-		return fmt.Sprintf("[%s: %s, %s]", kind, typeOrUnknown(jsonString(o["mimeType"])), dataSize(o["data"])), true
+		return fmt.Sprintf("[%s: %.100s, %s]", kind, cmp.Or(text.OneLine(jsonString(o["mimeType"])), "unknown type"),
+			dataSize(o["data"])), true
 	case kind == "resource_link":
 		return "[resource" + resourceLabel(o) + "]", true
 	case kind == "resource" && jsonObject(o["resource"]) != nil:
@@ -259,14 +259,6 @@ func resourceLabel(o map[string]json.RawMessage) string {
 		fmt.Fprintf(&b, " %d bytes", bytes)
 	}
 	return b.String()
-}
-
-// typeOrUnknown returns a media type made safe to show.
-func typeOrUnknown(kind string) string {
-	if kind == "" {
-		return "unknown type"
-	}
-	return fmt.Sprintf("%.100s", text.OneLine(kind))
 }
 
 // dataSize returns the decoded size of a JSON string in base64, for people.

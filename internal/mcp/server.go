@@ -143,7 +143,10 @@ func (s *server) run(ctx context.Context) {
 	}
 	failures := 0
 	for ctx.Err() == nil {
-		if !s.isWanted() {
+		s.mu.Lock()
+		isWanted := s.wanted
+		s.mu.Unlock()
+		if !isWanted {
 			s.setState(Stopped, "")
 			s.endFirstAttempt()
 			s.waitForWakeup(ctx, nil)
@@ -232,8 +235,7 @@ func (s *server) runSession(ctx context.Context) (outcome, error) {
 		return notConnected, preferCause(ctx, err)
 	}
 	s.recordListing(conn, list)
-	// clearConnection runs before conn.close: no new call begins on a connection that ends.
-	defer s.clearConnection()
+	defer s.clearConnection() // before conn.close, so that no call begins on a connection that ends
 	s.endFirstAttempt()
 	s.log.Info("mcp server connected", "transport", conn.info.transport, "protocol", conn.info.protocol,
 		"tools", len(list), "ms", s.o.Now().Sub(began).Milliseconds())
@@ -410,13 +412,6 @@ func (s *server) offeredTools() []tool.Tool {
 		return nil
 	}
 	return s.tools
-}
-
-// isWanted reports whether somebody wants the server to run.
-func (s *server) isWanted() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.wanted
 }
 
 // begin has the server connect, with a reason anew; it does not wait for that.

@@ -303,7 +303,7 @@ func TestRun_CannotStart_IsTriedLessOften(t *testing.T) {
 		go func() { done <- h.Run(ctx) }()
 		attempts := func() (list []time.Time) {
 			synctest.Wait()
-			for _, l := range h.Logs("a") {
+			for _, l := range logLines(h, "a") {
 				if strings.HasPrefix(l.Text, "failed: ") {
 					list = append(list, l.Time)
 				}
@@ -389,13 +389,13 @@ func TestStartAfter_DelaysServers(t *testing.T) {
 	begin := make(chan struct{})
 	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, StartAfter: begin})
 	for range 100 {
-		if st, _ := h.Server("a"); st.State != Uninitialized {
+		if st, _ := h.Get("a"); st.State != Uninitialized {
 			t.Fatalf("the server is %s", st.State)
 		}
 	}
 	close(begin)
 	h.WaitAll(t.Context())
-	if st, _ := h.Server("a"); st.State != Connected {
+	if st, _ := h.Get("a"); st.State != Connected {
 		t.Errorf("the server is %+v", st)
 	}
 	// A host that ends before then ends at once.

@@ -28,7 +28,7 @@ func TestNewMasker_FindsSecretsByTheirNames(t *testing.T) {
 	}
 	c := Config{Name: "a", Command: "x", Runs: "x --key sesame-open", Env: map[string]string{"KEY": "sesame-open"}}
 	h := must(NewHost(Options{Servers: []Config{c}}))
-	if st, _ := h.Server("a"); strings.Contains(st.Runs, "sesame") {
+	if st, _ := h.Get("a"); strings.Contains(st.Runs, "sesame") {
 		t.Errorf("people are shown %q", st.Runs)
 	}
 }

@@ -251,6 +251,9 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 // watchGroup has the process group watched. A goroutine of its own does it: the first call
 // starts a process, which must not be isolated.
 func (s *stdioTransport) watchGroup() (done func()) {
+	if s.watcher == nil {
+		return func() {}
+	}
 	watched := make(chan func())
 	go func() { watched <- s.watcher.Watch(s.cmd.Process.Pid) }()
 	return <-watched

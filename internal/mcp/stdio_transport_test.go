@@ -177,7 +177,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 	} {
 		settled(t, h, name)
 		until(t, h, name, Failed)
-		if st, _ := h.Server(name); !strings.Contains(st.Error, want) || strings.Contains(st.Error, "sesame") {
+		if st, _ := h.Get(name); !strings.Contains(st.Error, want) || strings.Contains(st.Error, "sesame") {
 			t.Errorf("%s: error %q, want %q in it", name, st.Error, want)
 		}
 		if len(toolsOf(h, name)) > 0 {
@@ -194,7 +194,7 @@ func TestAServerThatHangsAtStartDelaysNobody(t *testing.T) {
 		fakeServer("slow", "slow")}})
 	settled(t, h, "good")
 	wantText(t, call(t, find1(t, h, "good", "echo"), `{}`), `{}`)
-	if st, _ := h.Server("hang"); st.State != Connecting {
+	if st, _ := h.Get("hang"); st.State != Connecting {
 		t.Errorf("the hanging server is %s when the good one answers", st.State)
 	}
 	if st := settled(t, h, "slow"); st.State != Connected {
@@ -252,7 +252,7 @@ func TestASilentServerIsWaitedForOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	questions := 0
-	for _, l := range h.Logs("a") {
+	for _, l := range logLines(h, "a") {
 		if l.Text == "asked for versions" {
 			questions++
 		}
@@ -455,7 +455,7 @@ func TestFloodsAreBounded(t *testing.T) {
 	if grown > 20<<20 {
 		t.Errorf("100 MB on stderr took %d MiB of memory", grown>>20)
 	}
-	if n := len(h.Logs("a")); n > maxLogLines {
+	if n := len(logLines(h, "a")); n > maxLogLines {
 		t.Errorf("the log holds %d lines", n)
 	}
 	grown = growth(t, func() {
@@ -519,7 +519,7 @@ func TestStubbornProcessesAreEnded(t *testing.T) {
 	if n := len(processes(t, mark)); runtime.GOOS == "linux" && n != 1 {
 		t.Errorf("after Stop, %d processes run, want 1", n)
 	}
-	if st, _ := h.Server("a"); st.State != Stopped || len(toolsOf(h, "a")) != 0 {
+	if st, _ := h.Get("a"); st.State != Stopped || len(toolsOf(h, "a")) != 0 {
 		t.Errorf("after Stop: %+v", st)
 	}
 	if err := h.Start("a"); err != nil {
@@ -594,7 +594,7 @@ func fakeHost() {
 	}
 	go h.Run(context.Background())
 	_ = h.Wait(context.Background(), "a")
-	for len(h.Logs("b")) == 0 {
+	for len(logLines(h, "b")) == 0 {
 		<-time.After(time.Millisecond)
 	}
 	fmt.Println("ready")
@@ -621,10 +621,10 @@ func TestControl(t *testing.T) {
 	if err := h.Wait(ctx, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Wait with an ended context: %v", err)
 	}
-	if h.Wait(t.Context(), "x") == nil || h.Logs("x") != nil || len(toolsOf(h, "x")) != 0 {
+	if h.Wait(t.Context(), "x") == nil || logLines(h, "x") != nil || len(toolsOf(h, "x")) != 0 {
 		t.Error("an unknown server is known")
 	}
-	if _, ok := h.Server("x"); ok {
+	if _, err := h.Get("x"); err == nil {
 		t.Error("an unknown server has a status")
 	}
 	wantFailure(t, call(t, remoteTool(h, "a", "echo"), `{}`), "state: uninitialized")
@@ -696,7 +696,7 @@ func TestAKnownServerStartsAtItsFirstCall(t *testing.T) {
 		t.Errorf("the cached schema is %s", got)
 	}
 	wantText(t, call(t, find1(t, lazy, "a", "echo"), `{}`), `{}`)
-	if st, _ := lazy.Server("a"); st.State != Connected {
+	if st, _ := lazy.Get("a"); st.State != Connected {
 		t.Errorf("after a call: %+v", st)
 	}
 

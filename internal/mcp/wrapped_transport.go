@@ -123,7 +123,7 @@ func (t *wrappedTransport) sendOnce(
 	response, err := t.Interface.SendRequest(ctx, r)
 	_, isHTTP := t.Interface.(*transport.StreamableHTTP)
 	if err == nil && !isAnswerTo(r.ID, response) {
-		return nil, errOtherAnswer
+		return nil, errors.New("it sent the answer to another request") // which may belong to another user
 	}
 	version := t.conn.info.protocol // "" until the handshake is done
 	if err != nil && ctx.Err() != nil && isHTTP && version != "" && !sdk.IsModernProtocol(version) {
@@ -138,10 +138,6 @@ func (t *wrappedTransport) sendOnce(
 	}
 	return response, err
 }
-
-// errOtherAnswer is the error of a request to which the server has sent the response to another one, which may hold what
-// somebody else asked for.
-var errOtherAnswer = errors.New("it sent the answer to another request")
 
 // isAnswerTo reports whether a response has the ID of a request, which some servers send back as text. An error may have
 // none, where the server could not read the request.
@@ -189,8 +185,7 @@ func mendHandshake(response *transport.JSONRPCResponse) error {
 	offers, offered := map[string]any{}, jsonObject(o["capabilities"])
 	for _, name := range []string{"tools", "prompts", "resources", "logging"} {
 		if offer := string(offered[name]); offer != "" && offer != "null" && offer != "false" {
-			changes := jsonBool(jsonObject(offered[name])["listChanged"])
-			offers[name] = map[string]bool{"listChanged": changes != nil && *changes}
+			offers[name] = map[string]bool{"listChanged": decodeAs[bool](jsonObject(offered[name])["listChanged"])}
 		}
 	}
 	info := jsonObject(o["serverInfo"])

@@ -151,7 +151,7 @@ func TestACallThatNeedsConsent(t *testing.T) {
 	})
 	settled(t, h, "a")
 	wantFailure(t, call(t, find1(t, h, "a", "do"), `{}`), `The call to the MCP server "a" failed: more consent is needed`)
-	if st, _ := h.Server("a"); st.State != Connected {
+	if st, _ := h.Get("a"); st.State != Connected {
 		t.Errorf("%+v", st)
 	}
 }

@@ -23,7 +23,6 @@ func newHTTPClient() *http.Client {
 	// be taken for one that thinks.
 	t.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 	t.MaxIdleConnsPerHost = 64
-	t.WriteBufferSize = 16 << 10 // most requests in one write
 	// A connection over which nothing comes back, as after the machine was suspended, is closed before the first token
 	// is overdue: Go would send requests over it for as long as the system does, a quarter of an hour.
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second}

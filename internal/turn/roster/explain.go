@@ -209,7 +209,7 @@ func (q inquiry) askServer() Finding {
 	if spec.Native {
 		return finding(layer, true, fmt.Sprintf("it is the bot's own, of the pack %s", spec.Server))
 	}
-	s, _ := q.r.o.Servers.Server(spec.Server)
+	s, _ := q.r.o.Servers.Get(spec.Server)
 	reason := fmt.Sprintf("MCP server %s offers it, and is %s", spec.Server, s.State)
 	if s.Error != "" {
 		reason += ": " + s.Error
