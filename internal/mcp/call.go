@@ -22,11 +22,11 @@ const (
 	defaultReconnectWait = 5 * time.Second
 )
 
-// serverTool is a tool of a server, called over whichever connection the server has at the time.
+// serverTool is a tool of a server. A call uses the server's current connection.
 type serverTool struct {
 	s    *server
 	tool inspectedTool
-	// unapproved: see tool.Spec
+	// unapproved is Unapproved of tool.Spec.
 	unapproved bool
 }
 
@@ -42,8 +42,8 @@ func (r serverTool) Spec() tool.Spec {
 	}
 }
 
-// Call runs the tool. A failure of the server becomes a result that says so, at once if the server is down and not
-// about to come back. Call returns an error only when ctx ends.
+// Call runs the tool. If the server fails, or is down and not about to come back, the result says so. Call returns an
+// error only if ctx ends.
 func (r serverTool) Call(ctx context.Context, args json.RawMessage) (tool.Result, error) {
 	if args = bytes.TrimSpace(args); len(args) == 0 || string(args) == "null" {
 		args = json.RawMessage("{}")
@@ -51,14 +51,14 @@ func (r serverTool) Call(ctx context.Context, args json.RawMessage) (tool.Result
 	if jsonObject(args) == nil {
 		return tool.Failure("The arguments must be a JSON object. Nothing was run."), nil
 	}
-	defer r.s.h.leaseServer(r.s)() // a reload does not end the server in the middle of a call
+	defer r.s.h.leaseServer(r.s)() // a reload does not end the server during a call
 	s, conn, why := r.s.connectionFor(ctx)
-	// Checked only now: a server that this call has started may have listed a changed tool.
+	// After the start of the server, which may have listed a changed tool.
 	if r.isQuarantined() {
 		return tool.Failure(fmt.Sprintf("The tool %q of the MCP server %q has changed, "+
 			"and waits until an administrator approves it. Nothing was run.", r.tool.Name, r.s.c.Name)), nil
 	}
-	// At most two attempts: the second over a new connection, where that does no harm.
+	// At most two attempts: mayRepeat allows the second one, over a new connection.
 	for again := false; conn != nil; again = true {
 		raw, err := conn.call(ctx, r.tool.Name, args, s.callTimeout())
 		if err == nil {
@@ -79,15 +79,14 @@ func (r serverTool) Call(ctx context.Context, args json.RawMessage) (tool.Result
 	return tool.Failure(why), nil
 }
 
-// isQuarantined reports whether the tool waits for Approve.
 func (r serverTool) isQuarantined() bool {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	return r.s.countTools(func(j decidedTool) bool { return j.Name == r.tool.Name && isQuarantined(j) }) > 0
 }
 
-// connectionFor returns the server that serves the caller of ctx and its connection, or,
-// without a connection, what to tell the model.
+// connectionFor returns the server for the caller of ctx and its connection. Without a connection it returns an
+// explanation for the model.
 func (s *server) connectionFor(ctx context.Context) (*server, *connection, string) {
 	callers, why := s.forCaller(ctx)
 	if why != "" {
@@ -105,7 +104,7 @@ func (s *server) connectionFor(ctx context.Context) (*server, *connection, strin
 		"Nothing was run; it is tried again in the background.", s.c.Name, state)
 }
 
-// checkOutput returns a result with a note where it does not satisfy the tool's own output schema.
+// checkOutput adds a note to a result that does not match the output schema of the tool.
 func (r serverTool) checkOutput(res tool.Result) tool.Result {
 	if res.IsError || len(r.tool.Output) == 0 || r.s.o.Schemas == nil {
 		return res
@@ -118,30 +117,29 @@ func (r serverTool) checkOutput(res tool.Result) tool.Result {
 	return res
 }
 
-// mayRepeat reports whether a lost call may be sent once more: if the server has not run
-// it (a terminated session refuses before it runs anything), or if running it twice does
-// no harm. A call that timed out is never repeated: the server may still be at work on it.
+// mayRepeat reports whether a lost call may be sent again: the server has not run it, because the session was
+// terminated before, or running it twice is harmless. A call that timed out is never repeated, because the server may
+// still be running it.
 func mayRepeat(err error, h tool.Hints) bool {
 	return errors.Is(err, transport.ErrSessionTerminated) || errors.As(err, new(connectionLostError)) && h.Repeatable()
 }
 
-// callTimeout returns how long a call of the server may take.
 func (s *server) callTimeout() time.Duration { return cmp.Or(s.c.Timeout, defaultTimeout) }
 
-// awaitConnection returns the connection, or nil and the state of the server. A server that was not started because its
-// tools were known is started now. A lost server that is about to be connected again is waited for. The connection may
-// be lost again by the time it is used; the request then fails with connectionLostError.
+// awaitConnection returns the connection, or nil and the state of the server. It starts a server that was not started
+// because its tools were known, and waits for a lost server that is about to reconnect. The connection may be lost
+// again before it is used; the request then fails with connectionLostError.
 func (s *server) awaitConnection(ctx context.Context) (*connection, State) {
 	s.mu.Lock()
 	conn, state, soon := s.conn, s.state, s.isReconnecting()
 	s.mu.Unlock()
 	switch {
 	case conn != nil || !s.h.isRunning():
-		// A host that does not run makes no connection that could be waited for.
+		// Before and after Run no connection is made.
 		return conn, state
 	case s.o.Store != nil && (state == Uninitialized || state == Connecting && !isClosed(s.firstAttempt)):
-		// A first start may take long (44 s measured for mongodb-mcp-server through npx, 2026-11):
-		// the deadline is the caller's, not Options.reconnectWait.
+		// A first start may take long (44 s for mongodb-mcp-server through npx, measured 2026-11), so only the caller's
+		// deadline applies.
 		s.setWanted(true, nil)
 		s.awaitState(ctx, func() bool { return s.conn != nil || s.state != Uninitialized && s.state != Connecting })
 	case soon:
@@ -154,11 +152,11 @@ func (s *server) awaitConnection(ctx context.Context) (*connection, State) {
 	return s.conn, s.state
 }
 
-// isReconnecting reports whether a server that has worked is being connected again, or
-// will be within Options.reconnectWait; s.mu is held.
+// isReconnecting reports whether a server that has worked is reconnecting, or will be within Options.reconnectWait;
+// s.mu is held.
 func (s *server) isReconnecting() bool {
 	switch s.state {
-	case Connecting, Connected, NoToolsFound: // the last two: its connection has just ended
+	case Connecting, Connected, NoToolsFound: // in the last two states the connection has just ended
 		return len(s.tools) > 0
 	case Failed:
 		return !s.retryAt.IsZero() && s.retryAt.Sub(s.o.Now()) < s.o.reconnectWait
@@ -166,8 +164,8 @@ func (s *server) isReconnecting() bool {
 	return false
 }
 
-// nextConnection returns the connection that follows a lost one; nil if none is made
-// within Options.reconnectWait. It does not start a server that was stopped.
+// nextConnection returns the connection that follows a lost one, or nil if none is made within Options.reconnectWait.
+// It does not start a stopped server.
 func (s *server) nextConnection(ctx context.Context, lost *connection) *connection {
 	ctx, cancel := context.WithTimeout(ctx, s.o.reconnectWait)
 	defer cancel()
@@ -181,9 +179,8 @@ func (s *server) nextConnection(ctx context.Context, lost *connection) *connecti
 	return conn
 }
 
-// failureText returns what the model is told where there is no result. It says whether the call may
-// have had an effect, because a model that is told only of a failure tries again. Secrets of the
-// entry are masked, and text of the server is cut to 500 bytes.
+// failureText returns the text for the model if a call has no result. It says whether the call may have had an effect,
+// because a model tries again after a plain failure. It masks the secrets of the entry.
 func (s *server) failureText(err error) string {
 	var late callTimeoutError
 	switch {
@@ -201,8 +198,7 @@ func (s *server) failureText(err error) string {
 	return why
 }
 
-// mayHaveRun reports whether a server may have run a call that failed with err: it was sent, and neither refused nor
-// answered with an error.
+// mayHaveRun reports whether a server may have run a failed call: the call was sent, and neither refused nor answered.
 func mayHaveRun(err error) bool {
 	var failed *transport.Error
 	var dial *net.OpError
@@ -216,11 +212,11 @@ func mayHaveRun(err error) bool {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return false
 	}
-	// The library's words for an answer with a status from 400 to 499 (mcp-go v1.2.1, 2026-11).
+	// The library's error text for a status from 400 to 499 (mcp-go v1.2.1, 2026-11).
 	return !strings.HasPrefix(failed.Err.Error(), "request failed with status 4")
 }
 
-// call makes one tool call and returns its result as it came. It returns an error where there is no result.
+// call makes one tool call and returns its raw result.
 func (c *connection) call(
 	ctx context.Context,
 	name string,
@@ -235,8 +231,8 @@ func (c *connection) call(
 	})
 }
 
-// request makes a request that may take long: a tool call, or reading a resource or a prompt. It returns the result as
-// it came, and notes what a failure says about the connection.
+// request makes a request that may take long: a tool call, or reading a resource or a prompt. It returns the raw
+// result. A failure may end the connection.
 func (c *connection) request(
 	ctx context.Context,
 	name string,
@@ -246,25 +242,23 @@ func (c *connection) request(
 	f, end := c.beginCall(ctx, name, timeout)
 	inner, raw := withCapture(f.ctx)
 	err := send(inner, &sdk.Meta{ProgressToken: f.token})
-	cause := context.Cause(f.ctx) // read before end, which sets one of its own
+	cause := context.Cause(f.ctx) // before end, which sets another cause
 	end()
 	switch {
-	case *raw != nil: // even with an error: the library refuses content that it does not know
+	case *raw != nil: // even with an error: the library refuses unknown content
 		c.hasAnswered.Store(true)
 		return *raw, nil
 	case cause != nil:
 		err = cause
 	case isClosed(c.lost) && !errors.Is(err, transport.ErrSessionTerminated):
-		err = c.lossReason() // more precise than what the library makes of a closed connection
+		err = c.lossReason() // more precise than the library's error
 	}
-	// A call that the caller has given up says nothing about the connection.
 	if ctx.Err() == nil {
 		c.noteFailure(err)
 	}
 	return nil, err
 }
 
-// isClosed reports whether a channel that is never sent on was closed.
 func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:

@@ -17,30 +17,27 @@ import (
 // FromAPI is the Source of servers that were added through the API or the dashboard.
 const FromAPI = "api"
 
-// CatalogKind is the kind of the store's items that hold the entries of added servers, which may hold secrets.
+// CatalogKind is the kind of the store's items for entries of added servers, which may contain secrets.
 const CatalogKind = "mcp server"
 
-// serverName is what an added server may be called: its tools are named after it.
+// serverName matches the names that added servers may have. Names of tools begin with them.
 var serverName = text.Pattern(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
-// Catalog lists and controls the servers of its Host, and keeps the entries of those that are
-// added beside the configured ones. It is safe for concurrent use. An entry is stored before the
-// host is told of it, so that no server runs that the next start would not bring back.
+// Catalog lists and controls the servers of its Host, and stores the entries of servers that were added at run time. It
+// is safe for concurrent use. It stores an entry before it changes the host, so that a restart brings back the same
+// servers.
 type Catalog struct {
 	*Host
-	items store.Items
-	// parse reads an entry as config.json has it.
-	parse func(name string, entry json.RawMessage) (Config, error)
-	// isReserved reports the names that no server may be given.
+	items      store.Items
+	parse      func(name string, entry json.RawMessage) (Config, error)
 	isReserved func(name string) bool
 	log        *slog.Logger
-	// changes is held while a server is added, changed or removed, in the store and in the host, and while the entries are
-	// read again: what is read is no older than what runs.
+	// changes is held while a server changes in the store and in the host, and while the entries are read.
 	changes sync.Mutex
 }
 
-// NewCatalog returns a Catalog over a host. parse reads an entry as config.json has it; isReserved reports the names
-// that no server may be given.
+// NewCatalog returns a Catalog of a host. parse reads an entry in the form of config.json. isReserved reports whether a
+// name must not be given to a server.
 func NewCatalog(
 	h *Host,
 	items store.Items,
@@ -51,18 +48,17 @@ func NewCatalog(
 	return &Catalog{Host: h, items: items, parse: parse, isReserved: isReserved, log: log}
 }
 
-// InputError is a mistake of whoever sent a request.
+// InputError is a mistake in a request.
 type InputError struct{ Err error }
 
 func (e InputError) Error() string { return e.Err.Error() }
 func (e InputError) Unwrap() error { return e.Err }
 
-// BadInput marks the error as the sender's to correct.
+// BadInput marks the error as a mistake of the sender.
 func (InputError) BadInput() bool { return true }
 
-// Restore adds the kept servers whose names are free. It is called at start, and after a
-// new configuration may have given a name back. An entry that cannot be used is logged and
-// skipped, so that one bad entry does not keep the bot from starting.
+// Restore adds the stored servers whose names are free. It is called at the start and after a change of the
+// configuration. It logs and skips an entry that cannot be used.
 func (c *Catalog) Restore(ctx context.Context) error {
 	for _, s := range c.Servers() {
 		if c.isReserved(s.Name) {
@@ -73,10 +69,10 @@ func (c *Catalog) Restore(ctx context.Context) error {
 	return c.reloadEntries(ctx)
 }
 
-// SharedKinds returns the kinds whose changes Reload takes up.
+// SharedKinds returns the kinds of stored data that Reload reads.
 func (*Catalog) SharedKinds() []string { return []string{CatalogKind, store.BlobChanges + kindPins} }
 
-// Reload adds, changes and ends servers as other processes have done, and takes up which tools they have approved.
+// Reload applies the changes that other processes have made to servers and to approved tools.
 func (c *Catalog) Reload(ctx context.Context) error {
 	if err := c.reloadEntries(ctx); err != nil {
 		return err
@@ -85,8 +81,7 @@ func (c *Catalog) Reload(ctx context.Context) error {
 	return nil
 }
 
-// reloadEntries takes over the servers that another replica has added, changed or removed. An entry that cannot be used
-// is logged and left as it was.
+// reloadEntries applies the stored entries. It logs an entry that cannot be used, and leaves its server unchanged.
 func (c *Catalog) reloadEntries(ctx context.Context) error {
 	c.changes.Lock()
 	defer c.changes.Unlock()
@@ -94,7 +89,7 @@ func (c *Catalog) reloadEntries(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the MCP servers added through the API: %w", err)
 	}
-	// First those that are gone, so that the names of their tools are free for the others.
+	// Removed servers come first, so that the names of their tools are free.
 	for _, s := range c.Servers() {
 		if _, kept := entries[s.Name]; s.Source == FromAPI && !kept {
 			c.drop(s.Name)
@@ -103,7 +98,7 @@ func (c *Catalog) reloadEntries(ctx context.Context) error {
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		entry, err := c.parse(name, entries[name])
 		if err == nil {
-			err = c.Put(entry, FromAPI) // which leaves one alone that is the same
+			err = c.Put(entry, FromAPI) // changes nothing if the entry is the same
 		}
 		if err != nil && !errors.Is(err, ErrConfigured) {
 			c.log.Error("skipped an MCP server that was added through the API", "server", name, "error", err)
@@ -115,15 +110,14 @@ func (c *Catalog) reloadEntries(ctx context.Context) error {
 // List returns the status of every server, sorted by name.
 func (c *Catalog) List() []Status { return c.Servers() }
 
-// Tools returns every tool of a server, also those that are not offered. The error wraps ErrNotFound.
+// Tools returns all tools of a server, including those that are not offered. The error wraps ErrNotFound.
 func (c *Catalog) Tools(name string) ([]ToolInfo, error) {
 	_, err := c.server(name)
 	return c.ToolsOf(name), err
 }
 
-// Add keeps the entry of a server and starts it in the background. The status returned is that of a
-// server which may not be connected yet. The error is an InputError where the name or the entry is
-// invalid, or wraps ErrExists, or is the store's; nothing is kept then.
+// Add stores the entry of a server and starts the server in the background. The error is an InputError if the name or
+// the entry is invalid, wraps ErrExists, or comes from the store. After an error nothing is stored.
 func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (Status, error) {
 	entry, err := c.read(name, raw)
 	if err != nil {
@@ -134,7 +128,7 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 	if _, err := c.server(name); err == nil {
 		return Status{}, fmt.Errorf("MCP server %q: %w", name, ErrExists)
 	}
-	// The entry is kept before the server starts: a crash in between must not lose it.
+	// Stored before the server starts, so that a crash does not lose the entry.
 	err = c.items.SaveItem(ctx, CatalogKind, name, raw, false)
 	if errors.Is(err, store.ErrExists) {
 		return Status{}, fmt.Errorf("MCP server %q: %w", name, ErrExists)
@@ -148,14 +142,12 @@ func (c *Catalog) Add(ctx context.Context, name string, raw json.RawMessage) (St
 	return c.Get(name)
 }
 
-// CheckEntry returns why a server could not be added with a name and an entry, or nil. That there is one of that name is no
-// reason.
+// CheckEntry returns an error if a name or an entry is invalid. It does not check whether the name is taken.
 func (c *Catalog) CheckEntry(name string, raw json.RawMessage) error {
 	_, err := c.read(name, raw)
 	return err
 }
 
-// read returns the entry of a new server. The errors are those of what was sent.
 func (c *Catalog) read(name string, raw json.RawMessage) (Config, error) {
 	if !serverName().MatchString(name) {
 		return Config{}, fmt.Errorf("the name %.80q is not allowed: "+
@@ -178,12 +170,12 @@ func (c *Catalog) Replace(ctx context.Context, name string, raw json.RawMessage)
 	}
 	entry, err := c.parse(name, raw)
 	if err == nil {
-		err = check(entry) // an invalid one must not be kept
+		err = check(entry) // before the entry is stored
 	}
 	if err != nil {
 		return s, InputError{err}
 	}
-	// Stored before it runs: the next start would bring back the old entry.
+	// Stored before it runs: a restart would bring back the old entry.
 	if err := c.items.SaveItem(ctx, CatalogKind, name, raw, true); err != nil {
 		return s, err
 	}
@@ -193,7 +185,6 @@ func (c *Catalog) Replace(ctx context.Context, name string, raw json.RawMessage)
 	return c.Get(name)
 }
 
-// getAdded returns the status of a server that was added; the error wraps ErrNotFound or ErrConfigured.
 func (c *Catalog) getAdded(name string) (Status, error) {
 	s, err := c.Get(name)
 	if err == nil && s.Source != FromAPI {
@@ -209,15 +200,15 @@ func (c *Catalog) Remove(ctx context.Context, name string) error {
 	if _, err := c.getAdded(name); err != nil {
 		return err
 	}
-	// Deleted before it ends: what is no longer there cannot be removed again, and the next start would bring it back.
+	// Deleted before the server ends: if deleting fails, the server can be removed again.
 	if err := c.items.DeleteItem(ctx, CatalogKind, name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	return c.Host.Remove(name)
 }
 
-// Control starts, stops or restarts a server, as verb says: "start", "stop" or "restart". The error
-// wraps ErrNotFound, ErrDisabled or ErrNotRunning, or is an InputError for any other verb.
+// Control starts, stops or restarts a server; verb is "start", "stop" or "restart". The error wraps ErrNotFound,
+// ErrDisabled or ErrNotRunning, or is an InputError for another verb.
 func (c *Catalog) Control(name, verb string) (Status, error) {
 	do := map[string]func(string) error{"start": c.Start, "stop": c.Stop, "restart": c.Restart}[verb]
 	if do == nil {

@@ -21,31 +21,30 @@ import (
 	"ravenbot/internal/ops/egress"
 )
 
-// discoverTimeout is how long an HTTP server may take to say whether it knows the newest protocol.
+// discoverTimeout bounds how long an HTTP server may take to answer server/discover.
 const discoverTimeout = 5 * time.Second
 
-// learned is what an earlier connection has shown of a server, so that the next attempt does not try other transports
-// and protocols first. The zero value means that nothing is known; it is set back to that when an attempt fails.
+// learned holds facts from an earlier connection, so that the next attempt does not try other transports and protocols
+// first. A failed attempt resets it.
 type learned struct {
 	transport string // Stdio, HTTP or SSE
 	era       era
 }
 
-// connection is one live connection. It is made by the goroutine of server.run, and used by any
-// number of calls at a time. Fields without a lock of their own are set before connect returns,
-// and only read from then on; nobody else has the connection before.
+// connection is one live connection. The goroutine of server.run makes it, and any number of calls use it at a time.
+// Fields without a lock are set before connect returns, and only read later.
 type connection struct {
 	s      *server
 	client *client.Client
 	info   serverInfo
 
-	instructions string // the server's own words on its use: untrusted text
+	instructions string // the server's own description of its use: untrusted text
 
 	lost         <-chan struct{} // closed when the connection is lost
-	lossReason   func() error    // why it was lost; only after lost is closed
+	lossReason   func() error    // the reason; only after lost is closed
 	fail         func(error)     // ends the connection for a reason
 	afterClose   func()          // called after it is closed
-	relistWanted chan struct{}   // signalled when the server says that its tools have changed
+	relistWanted chan struct{}   // signalled when the server reports changed tools
 	checkWanted  chan struct{}   // signalled when the server should be checked
 
 	hasAnswered atomic.Bool // a call was answered
@@ -59,11 +58,11 @@ type connection struct {
 	mu              sync.Mutex
 	calls           map[string]*pendingCall            // by token
 	callCount       int                                // calls made so far
-	requests        map[string]context.CancelCauseFunc // of the server, while they are answered
-	urlElicitations map[string]chan struct{}           // by id; closed when the person is done at the address
+	requests        map[string]context.CancelCauseFunc // from the server, until they are answered
+	urlElicitations map[string]chan struct{}           // by id; closed when the person has finished at the address
 }
 
-// newConnection returns a connection over a transport of ours, or, for nil, one whose loss the caller reports.
+// newConnection returns a connection over one of our transports. If over is nil, the caller reports the loss.
 func (s *server) newConnection(over *rpcConn) *connection {
 	c := &connection{
 		s:               s,
@@ -87,7 +86,7 @@ func (s *server) newConnection(over *rpcConn) *connection {
 
 var errNotReady = errors.New("it was not ready")
 
-// connect makes a connection and agrees on a protocol version, within StartTimeout.
+// connect makes a connection and negotiates a protocol version, within StartTimeout.
 func (s *server) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.o.StartTimeout,
 		fmt.Errorf("%w within %s", errNotReady, s.o.StartTimeout))
@@ -95,7 +94,7 @@ func (s *server) connect(ctx context.Context) (*connection, error) {
 	began := s.o.Now()
 	conn, err := s.dial(ctx)
 	if err != nil {
-		s.learned = learned{} // another program may run there now: the next attempt tries everything
+		s.learned = learned{} // another program may run there now
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -108,17 +107,17 @@ func (s *server) connect(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// dial connects over the transport that the entry names or an earlier connection has shown, else tries what is
-// possible: Streamable HTTP first, and SSE only where the server refuses that as one of the older transport does.
+// dial connects over the transport that is configured or learned. Otherwise it tries Streamable HTTP first, and then
+// SSE if the server refuses in the way of an SSE server.
 func (s *server) dial(ctx context.Context) (*connection, error) {
 	if s.c.Command != "" {
 		e := s.protocolEra()
 		conn, err := s.connectStdio(ctx, e)
 		switch {
 		case e != unknown || ctx.Err() != nil:
-		case errors.As(err, new(connectionLostError)): // some older servers end at a request that they do not know
+		case errors.As(err, new(connectionLostError)): // some older servers end at an unknown request
 			return s.connectStdio(ctx, legacy)
-		case errors.Is(err, errNotLegacy): // it may start slowly, and has all of StartTimeout now
+		case errors.Is(err, errNotLegacy): // it may start slowly, and now has all of StartTimeout
 			return s.connectStdio(ctx, modern)
 		}
 		return conn, err
@@ -144,8 +143,7 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 	return conn, nil
 }
 
-// checkProtocol refuses a protocol version in the configuration that the SDK does not know; empty: the newest that both
-// sides know.
+// checkProtocol returns an error for a protocol version that the SDK does not know. An empty version is valid.
 func checkProtocol(version string) error {
 	if version == "" || sdk.IsValidProtocolVersion(version) {
 		return nil
@@ -153,7 +151,7 @@ func checkProtocol(version string) error {
 	return fmt.Errorf("unknown protocol version %q; known are %s", version, strings.Join(sdk.ValidProtocolVersions, ", "))
 }
 
-// protocolEra returns the era that is configured or learned; unknown: neither.
+// protocolEra returns the era that is configured or learned, or unknown.
 func (s *server) protocolEra() era {
 	switch {
 	case s.c.Protocol == "":
@@ -164,7 +162,7 @@ func (s *server) protocolEra() era {
 	return legacy
 }
 
-// connectStdio starts the program of a server and shakes hands with it. When that fails the program has ended.
+// connectStdio starts the program of a server and makes the handshake. If the handshake fails, the program has ended.
 func (s *server) connectStdio(ctx context.Context, e era) (*connection, error) {
 	process, err := newStdio(s.c, s.logs, s.o.Watcher, s.o.Protected, s.readOnlyPaths)
 	if err != nil {
@@ -183,13 +181,12 @@ func (s *server) connectStdio(ctx context.Context, e era) (*connection, error) {
 	return conn, err
 }
 
-// connectSSE connects over HTTP with server-sent events, the transport of protocol versions before 2025-03-26.
+// connectSSE connects over HTTP with server-sent events, the transport before protocol 2025-03-26.
 func (s *server) connectSSE(ctx context.Context, at *url.URL) (*connection, error) {
 	g := s.originTransport(at)
 	stream := newSSE(at, g.client(), s.logs)
 	conn := s.newConnection(stream.rpcConn)
 	conn.afterClose = g.close
-	// This transport is older than the newest protocol, which is therefore not asked for.
 	over := &wrappedTransport{Interface: stream, conn: conn, era: legacy}
 	return s.handshake(ctx, conn, over, SSE, -1)
 }
@@ -202,8 +199,7 @@ func (s *server) connectHTTP(ctx context.Context, at *url.URL) (*connection, err
 	if err != nil {
 		return nil, err
 	}
-	// The library's transport reports no loss: each request is an exchange of its own. The
-	// connection is lost when noteFailure finds the session terminated.
+	// The library's transport reports no loss. noteFailure reports it when it finds the session terminated.
 	lost, cancel := context.WithCancelCause(context.Background())
 	conn := s.newConnection(nil)
 	conn.afterClose = g.close
@@ -220,7 +216,7 @@ func (s *server) connectHTTP(ctx context.Context, at *url.URL) (*connection, err
 	return conn, err
 }
 
-// versionedTransport adds the method that the library expects of transports over HTTP.
+// versionedTransport adds the method that the library expects from HTTP transports.
 type versionedTransport struct {
 	*wrappedTransport
 	http transport.HTTPConnection
@@ -229,8 +225,8 @@ type versionedTransport struct {
 // SetProtocolVersion passes the version on.
 func (v versionedTransport) SetProtocolVersion(version string) { v.http.SetProtocolVersion(version) }
 
-// handshake starts a transport and agrees with the server on a protocol version. name is Stdio, HTTP or SSE; discover
-// limits the question for the newest protocol, -1: no limit. On an error the connection is closed.
+// handshake starts a transport and negotiates a protocol version. name is Stdio, HTTP or SSE. discover limits the time
+// for server/discover; -1 means no limit. On an error it closes the connection.
 func (s *server) handshake(
 	ctx context.Context,
 	conn *connection,
@@ -253,7 +249,7 @@ func (s *server) handshake(
 		library = versionedTransport{over, http}
 	}
 	conn.client = client.NewClient(library, options...)
-	// Before Start: a notification may come together with the answer to initialize.
+	// Before Start: a notification may arrive with the answer to initialize.
 	conn.client.OnNotification(conn.handleNotification)
 	err := conn.client.Start(ctx)
 	if err == nil {
@@ -275,13 +271,12 @@ func (s *server) handshake(
 	return nil, err
 }
 
-// watchChanges asks a server of the newest protocol to say when its tools change (older
-// servers do so unasked), and a server of an older one for its log messages.
+// watchChanges subscribes to changes of tools at a server with the newest protocol, and asks an older server, which
+// reports changes anyway, for its log messages.
 func (c *connection) watchChanges() {
 	offers := c.client.GetServerCapabilities()
 	modern := sdk.IsModernProtocol(c.info.protocol)
-	// In the background: the answer to logging/setLevel must not delay the tools. The
-	// newest protocol has no such request.
+	// In the background, so that logging/setLevel does not delay the tools. The newest protocol has no such request.
 	if offers.Logging != nil && !modern {
 		c.runInBackground(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, answerTimeout)
@@ -292,7 +287,7 @@ func (c *connection) watchChanges() {
 				Method:  "logging/setLevel",
 				Params:  map[string]string{"level": "info"},
 			}
-			_, _ = c.client.GetTransport().SendRequest(ctx, request) // if refused, the server's default level will do
+			_, _ = c.client.GetTransport().SendRequest(ctx, request) // if the server refuses, its default level applies
 		})
 	}
 	filter := sdk.SubscriptionFilter{
@@ -300,7 +295,7 @@ func (c *connection) watchChanges() {
 		PromptsListChanged:   offers.Prompts != nil && offers.Prompts.ListChanged,
 		ResourcesListChanged: offers.Resources != nil && offers.Resources.ListChanged,
 	}
-	// An empty filter would subscribe to nothing and keep a stream open for it.
+	// An empty filter would keep a stream open for nothing.
 	if !modern || filter.IsEmpty() {
 		return
 	}
@@ -310,16 +305,16 @@ func (c *connection) watchChanges() {
 	})
 }
 
-// handleNotification handles a notification of the server. It must not block, nor call the server: the connection reads
-// no further message until it returns, and the library deadlocks on a call from here (mcp-go v1.2.1, 2026-11).
+// handleNotification handles a notification of the server. It must not block or call the server: no further message is
+// read until it returns, and the library deadlocks on a call from here (mcp-go v1.2.1, 2026-11).
 func (c *connection) handleNotification(n sdk.JSONRPCNotification) {
 	fields := n.Params.AdditionalFields
 	switch n.Method {
 	case sdk.MethodNotificationToolsListChanged,
-		sdk.MethodNotificationSubscriptionsAcknowledged: // there may have been a change before the subscription
+		sdk.MethodNotificationSubscriptionsAcknowledged: // tools may have changed before the subscription
 		wake(c.relistWanted)
 	case sdk.MethodNotificationPromptsListChanged, sdk.MethodNotificationResourcesListChanged:
-		// Nothing of them is kept: they are listed whenever somebody asks.
+		// Nothing is cached: each listing asks the server.
 	case string(sdk.MethodNotificationMessage):
 		c.handleLog(fields)
 	case string(sdk.MethodNotificationProgress):
@@ -332,10 +327,10 @@ func (c *connection) handleNotification(n sdk.JSONRPCNotification) {
 	}
 }
 
-// requestCheck asks the supervisor to find out whether the server is alive.
+// requestCheck makes the supervisor check whether the server is alive.
 func (c *connection) requestCheck() { wake(c.checkWanted) }
 
-// wake signals a channel of size 1 without waiting; a signal that is there already stands for both.
+// wake signals a channel of size 1 without waiting. Several signals count as one.
 func wake(ch chan<- struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -343,49 +338,47 @@ func wake(ch chan<- struct{}) {
 	}
 }
 
-// hasCalls reports whether any call waits for its answer.
 func (c *connection) hasCalls() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.calls) > 0
 }
 
-// noteFailure draws conclusions about the connection from the error of a request.
+// noteFailure ends the connection, or requests a check of it, if the error of a request calls for that.
 func (c *connection) noteFailure(err error) {
 	var failed *transport.Error
 	var late callTimeoutError
 	switch {
 	case errors.Is(err, transport.ErrSessionTerminated):
 		c.fail(errors.New("the server has forgotten the session"))
-	// The server may be dead or only slow: the supervisor asks it before it gives up the
-	// connection, which would fail all other calls.
+	// The server may only be slow. The supervisor checks it first, because a lost connection fails all other calls.
 	case errors.As(err, &failed), errors.As(err, &late):
 		c.requestCheck()
 	}
 }
 
-// close ends the connection and returns when its process and background work have ended. Calls that wait on it fail
-// with connectionLostError. It may be called after a failed handshake, and more than once.
+// close ends the connection, and returns when its process and background work have ended. Calls in progress fail with
+// connectionLostError. It may be called several times, and after a failed handshake.
 func (c *connection) close() {
-	// Under the lock, so that runInBackground adds no work once Wait may run.
+	// Under the lock, so that runInBackground adds no work after Wait.
 	c.mu.Lock()
 	c.cancel()
 	c.mu.Unlock()
-	// First, as the transport fails the calls that wait: a call that was cut off must count as lost, not as refused.
+	// Before the transport fails the waiting calls: they must count as lost, not as refused.
 	c.fail(errors.New("closed"))
-	_ = c.client.Close() // on an error there is nothing left to do
+	_ = c.client.Close() // after an error there is nothing left to do
 	c.afterClose()
 	c.work.Wait()
 }
 
-// explainConnectError returns an error in words for the operator. If a process failed or was not ready, it adds the last
-// line of its error output and the first line of its output that was no message, since it began.
+// explainConnectError returns an error for the operator. If a process failed or was not ready, it adds the last line of
+// its error output and the first line of its output that was not a message.
 func (s *server) explainConnectError(err error, began time.Time) error {
 	err = unwrapTransportError(err)
 	if s.c.Command == "" || !errors.As(err, new(connectionLostError)) && !errors.Is(err, errNotReady) {
 		return err
 	}
-	// Most processes that fail to start say why in their last line.
+	// Most failing programs give the reason in their last line.
 	if lines := s.logs.linesSince(began, "stderr", s.mask); len(lines) > 0 {
 		err = fmt.Errorf("%w; its last error output: %.300s", err, lines[len(lines)-1])
 	}
@@ -395,13 +388,13 @@ func (s *server) explainConnectError(err error, began time.Time) error {
 	return err
 }
 
-// unwrapTransportError returns an error without the library's wrapping, whose text is for programmers.
+// unwrapTransportError returns an error without the library's wrapping.
 func unwrapTransportError(err error) error {
 	var failed *transport.Error
 	var address *url.Error
 	var refused authorizationError
 	switch {
-	case errors.As(err, &refused): // its text says what to do
+	case errors.As(err, &refused): // its text contains the remedy
 		return refused
 	case errors.Is(err, transport.ErrAuthorizationRequired):
 		return statusError(http.StatusUnauthorized)
@@ -409,7 +402,7 @@ func unwrapTransportError(err error) error {
 		return errors.New("it refuses to initialize")
 	case errors.Is(err, io.EOF), strings.HasSuffix(err.Error(), "unexpected nil response"): // mcp-go v1.2.1
 		return errors.New("its answer ended before a result")
-	case errors.As(err, &address): // its text repeats the address, which may hold a secret
+	case errors.As(err, &address): // its text repeats the address, which may contain a secret
 		return fmt.Errorf("it cannot be reached: %w", egress.ExplainCertificate(address.Err))
 	case errors.As(err, &failed):
 		return failed.Err
@@ -417,12 +410,11 @@ func unwrapTransportError(err error) error {
 	return err
 }
 
-// authorizationError is an error of the transport that Options.SignIns returned. Its text holds no secret.
+// authorizationError is an error of Options.SignIns. Its text contains no secret.
 type authorizationError interface {
 	error
 	Authorizing()
 }
 
-// isMethodNotFound reports whether a server says that it does not know a method, as one
-// without tools says of their list.
+// isMethodNotFound reports whether a server does not know a method, such as tools/list of a server without tools.
 func isMethodNotFound(err error) bool { return errors.Is(err, sdk.ErrMethodNotFound) }

@@ -8,7 +8,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// render returns a tool as text for people to compare; hidden characters are written as their code.
+// render returns a tool as text for people. Hidden characters appear as their codes.
 func (t toolSpec) render() string {
 	var b strings.Builder
 	for _, part := range [][2]string{{"name", t.Name}, {"title", t.Title}, {"description", t.Description}} {
@@ -30,11 +30,10 @@ func (t toolSpec) render() string {
 	return showHidden(b.String())
 }
 
-// showHidden returns a text with hidden characters written as their code.
+// showHidden replaces hidden characters by their codes.
 func showHidden(s string) string {
 	var b strings.Builder
 	before := rune(0)
-	// Whether a character is hidden may depend on the one before it.
 	for _, c := range strings.ToValidUTF8(s, "\uFFFD") {
 		if isHidden(before, c) || c == '\r' {
 			fmt.Fprintf(&b, "{U+%04X}", c)
@@ -46,10 +45,10 @@ func showHidden(s string) string {
 	return b.String()
 }
 
-// diffLines returns what changed from before to after as hunks of a unified diff; "" if nothing did.
+// diffLines returns the changes from before to after as hunks of a unified diff, or "" if there are none.
 func diffLines(before, after string) string {
 	unified := string(diff.Diff("before", []byte(before), "after", []byte(after)))
-	if header := strings.Index(unified, "@@"); header >= 0 { // behind lines with the two names
+	if header := strings.Index(unified, "@@"); header >= 0 { // after lines with the two names
 		return unified[header:]
 	}
 	return ""

@@ -11,35 +11,34 @@ import (
 	"ravenbot/internal/core/text"
 )
 
-// Question is what a server wants to know from the person on whose behalf it is called.
-// Its text is untrusted; hidden characters have been removed.
+// Question is a server's question to the person on whose behalf it is called. Its text is untrusted and contains no
+// hidden characters.
 type Question struct {
-	ID      string // the server's own in URL mode
+	ID      string // the server's own id in URL mode
 	Server  string
-	Tool    string          // that was called
+	Tool    string          // the tool that was called
 	Message string          // at most maxQuestionBytes
-	Schema  json.RawMessage // of Answer.Content: an object of plain fields; nil: URL mode
-	URL     string          // an http or https address that the person is to open
+	Schema  json.RawMessage // of Answer.Content: an object of plain fields; nil in URL mode
+	URL     string          // the http or https address for the person to open
 }
 
 // Actions of an Answer.
 const (
 	Accept  = "accept"
-	Decline = "decline" // a no
-	Cancel  = "cancel"  // neither yes nor no
+	Decline = "decline"
+	Cancel  = "cancel" // neither yes nor no
 )
 
-// Answer is the person's answer. Content is used with Accept in form mode. An Action that is none
-// of the three is passed on to the server as it is.
+// Answer is the person's answer. Content is used with Accept in form mode. An unknown Action is passed on unchanged.
 type Answer struct {
 	Action  string
 	Content json.RawMessage
 }
 
-// elicit asks the person on whose behalf the server was called, and returns the result of the server's request. Where
-// that is nobody in particular, or the server has asked too often, the answer is Decline; where the person was not
-// reached, or the answer does not fit the schema, it is Cancel. The timeouts of the calls are paused meanwhile. An
-// error is returned only for a question that cannot be asked.
+// elicit asks the person on whose behalf the server was called, and returns the result of the server's request. It
+// declines if there is no such person or the server has asked too often. It cancels if the person could not be reached
+// or the answer does not match the schema. Meanwhile the timeouts of the calls are paused. It returns an error only for
+// an invalid question.
 func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (json.RawMessage, *requestError) {
 	q, wrong := c.parseQuestion(o)
 	if wrong != "" {
@@ -50,7 +49,7 @@ func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (
 		return encodeJSON(map[string]any{"action": Decline}), nil
 	}
 	q.Tool = calls[0].tool
-	// The question lives as long as the calls; the server may also take it back, which ends ctx.
+	// The question ends with the calls, or if the server cancels it, which ends ctx.
 	askCtx, end := c.pauseCalls(calls, maxPersonWait)
 	defer end()
 	defer context.AfterFunc(ctx, func() { end() })()
@@ -64,7 +63,7 @@ func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (
 			c.s.log.Warn("answer does not match the question of an mcp server", "error", err)
 			a.Action = Cancel
 		}
-	case a.Action == Accept: // now the person goes to the address
+	case a.Action == Accept: // the person goes to the address now
 		for _, f := range calls {
 			f.extend(maxPersonWait)
 		}
@@ -76,7 +75,7 @@ func (c *connection) elicit(ctx context.Context, o map[string]json.RawMessage) (
 	return encodeJSON(result), nil
 }
 
-// parseQuestion returns the question in the parameters of a request, or what is wrong with them.
+// parseQuestion returns the question in the parameters of a request, or a description of the mistake in them.
 func (c *connection) parseQuestion(o map[string]json.RawMessage) (Question, string) {
 	q := Question{
 		ID:      jsonString(o["elicitationId"]),
@@ -92,7 +91,7 @@ func (c *connection) parseQuestion(o map[string]json.RawMessage) (Question, stri
 		q.Schema = encodeSorted(removeHiddenFrom(asked))
 	case "url":
 		at, err := url.Parse(jsonString(o["url"]))
-		// An address with a user part is refused: https://bank.example@evil.example misleads.
+		// Addresses with a user part mislead: https://bank.example@evil.example.
 		if err != nil || at.Host == "" || at.Scheme != "https" && at.Scheme != "http" || at.User != nil {
 			return q, "url must be a web address"
 		}
@@ -106,8 +105,8 @@ func (c *connection) parseQuestion(o map[string]json.RawMessage) (Question, stri
 	return q, ""
 }
 
-// completeAnswer returns the content of an answer with the defaults for fields that were
-// left out, as the specification demands, or an error if it does not fit the schema.
+// completeAnswer adds the defaults of missing fields to an answer, as the specification demands. It returns an error if
+// the answer does not match the schema.
 func (c *connection) completeAnswer(schema, content json.RawMessage) (json.RawMessage, error) {
 	values := jsonObject(content)
 	if values == nil {
@@ -125,7 +124,7 @@ func (c *connection) completeAnswer(schema, content json.RawMessage) (json.RawMe
 	return c.s.o.Schemas.Check(schema, content)
 }
 
-// urlElicitationDone returns a channel that is closed when the server reports the end of the elicitation with this id.
+// urlElicitationDone returns a channel that is closed when the server reports the end of the elicitation.
 func (c *connection) urlElicitationDone(id string) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"ravenbot/internal/ops/config"
 )
 
-// ConfiguredServers returns the servers of mcpServers in a configuration, sorted by name.
+// ConfiguredServers returns the servers of a configuration, sorted by name.
 func ConfiguredServers(c *config.Config) []Config {
 	list := make([]Config, 0, len(c.MCPServers))
 	for name, e := range c.MCPServers {
@@ -22,7 +22,7 @@ func ConfiguredServers(c *config.Config) []Config {
 	return list
 }
 
-// FromEntry returns one server of mcpServers, with its secrets in clear.
+// FromEntry returns a server of a configuration, with its secrets in clear.
 func FromEntry(name string, e config.MCPServer) Config {
 	return Config{
 		Name:              name,
@@ -50,7 +50,7 @@ func FromEntry(name string, e config.MCPServer) Config {
 	}
 }
 
-// describeEntry returns the command line or the address of an entry, with secrets masked.
+// describeEntry returns the command line or the address of an entry, with masked secrets.
 func describeEntry(e config.MCPServer) string {
 	if e.Command == "" {
 		return e.URL.String()
@@ -62,7 +62,6 @@ func describeEntry(e config.MCPServer) string {
 	return strings.Join(words, " ")
 }
 
-// reveal returns a table of secrets in clear.
 func reveal[M ~map[string]config.Secret](m M) map[string]string {
 	out := map[string]string{}
 	for k, v := range m {
@@ -71,7 +70,7 @@ func reveal[M ~map[string]config.Secret](m M) map[string]string {
 	return out
 }
 
-// FileRoots returns the folders that MCP servers are told they may work in: those of the tools for files.
+// FileRoots returns the folders of the file tools, which are the roots for MCP servers.
 func FileRoots(c *config.Config) []Root {
 	var list []Root
 	for _, r := range c.Tools.Files.Roots {

@@ -10,10 +10,10 @@ import (
 // ownGroup returns nil: there are no process groups here.
 func ownGroup() *syscall.SysProcAttr { return nil }
 
-// signalGroup kills the process alone, which is all that can be done here.
+// signalGroup kills only the process itself.
 func signalGroup(leader *os.Process, _ syscall.Signal) {
-	_ = leader.Kill() // fails only where it has ended already
+	_ = leader.Kill() // fails only if the process has ended
 }
 
-// awaitExit reports false: the exit cannot be awaited here without reaping the process.
+// awaitExit returns false: this system cannot wait without reaping.
 func awaitExit(int) bool { return false }

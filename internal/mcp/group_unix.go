@@ -7,12 +7,12 @@ import (
 	"syscall"
 )
 
-// ownGroup puts a process into a group of its own, so that all it starts can be ended with it.
+// ownGroup puts a process into its own group, so that its descendants can be ended with it.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func signalGroup(leader *os.Process, sig syscall.Signal) {
-	_ = syscall.Kill(-leader.Pid, sig) // fails only where none of the group is left
+	_ = syscall.Kill(-leader.Pid, sig) // fails only if the group is empty
 }
 
-// awaitExit reports false: the exit cannot be awaited here without reaping the process.
+// awaitExit returns false: this system cannot wait without reaping.
 func awaitExit(int) bool { return false }

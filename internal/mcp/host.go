@@ -15,13 +15,13 @@ import (
 	"ravenbot/internal/core/tool"
 )
 
-// FromConfig is the Source of servers given by Options and Apply.
+// FromConfig is the Source of servers in the configuration.
 const FromConfig = "config"
 
-// maxLease is how long a server that was replaced or removed keeps running for those who hold a lease on it.
+// maxLease bounds how long a replaced or removed server keeps running for the holders of leases.
 const maxLease = 30 * time.Minute
 
-// Reasons why a change of the servers is refused. Errors of Host wrap them.
+// Reasons to refuse a change of the servers. Errors of Host wrap them.
 var (
 	ErrNotFound   = errors.New("there is no such MCP server")
 	ErrExists     = errors.New("the name is taken by another MCP server")
@@ -31,32 +31,32 @@ var (
 	ErrChanged    = errors.New("what waits for the approval has changed since it was shown; look at it again")
 )
 
-// Host has one supervised connection per server. All methods are safe for concurrent use.
+// Host has one supervised connection per server. It is safe for concurrent use.
 type Host struct {
 	o Options
-	// answers bounds what large answers over HTTP take together.
+	// answers bounds the memory of all large answers over HTTP.
 	answers *resident.Pool
 
-	// changing is held while servers are set or removed, and taken before mu: mu is not held while the store deletes what
-	// it keeps of a server, and a new server of that name must not read it meanwhile.
+	// changing is held while servers are set or removed, also while the store deletes the state of a server, which a
+	// new server of that name must not read. It is taken before mu.
 	changing sync.Mutex
 
 	mu      sync.Mutex
 	servers map[string]*server // changed with both locks held, so that one of them is enough to read it
 	started bool
-	ctx     context.Context // while Run runs, else nil
+	ctx     context.Context // nil unless Run runs
 	work    sync.WaitGroup  // goroutines started for ctx
 
-	// toolNames are the names under which models call the tools of servers, with the server that owns each. The first
-	// server to claim a name keeps it as long as its entry exists, so that no other server can take it over.
+	// toolNames maps the names of tools for models to their servers. The first server to claim a name keeps it as long
+	// as its entry exists, so that no other server can take it over.
 	toolNames sync.Map
-	// listed are the URIs of resources and the names of prompts that servers have listed, by server and key: they may
-	// be read again without a question.
+	// listed contains the URIs of resources and the names of prompts that servers have listed. Reading them needs no
+	// approval.
 	listed sync.Map
 }
 
-// NewHost returns a host of the servers in o, or an error that names every invalid entry of them. It starts nothing and
-// reads nothing from the store. Tools known from the store can be listed before Run.
+// NewHost returns a host of the servers in o, or an error that names every invalid entry. It starts nothing and does
+// not read the store. Tools in the store can be listed before Run.
 func NewHost(o Options) (*Host, error) {
 	h := &Host{
 		o:       withDefaults(o),
@@ -69,9 +69,8 @@ func NewHost(o Options) (*Host, error) {
 	return h, nil
 }
 
-// Run connects servers in the background and keeps them connected until ctx
-// ends; then it ends every connection and process, and returns when they are
-// gone. It may be called once. A second call returns an error at once; the result is nil otherwise.
+// Run connects servers in the background and keeps them connected until ctx ends. Then it ends every connection and
+// process, and returns when they are gone. A second call returns an error.
 func (h *Host) Run(ctx context.Context) error {
 	h.mu.Lock()
 	if h.started {
@@ -84,7 +83,7 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 	<-ctx.Done()
-	// Under the lock, so that no server is started once Wait runs.
+	// Under the lock, so that no server starts after Wait.
 	h.mu.Lock()
 	h.ctx = nil
 	h.mu.Unlock()
@@ -105,9 +104,9 @@ func (h *Host) startServer(s *server) {
 	})
 }
 
-// Apply makes servers the configured set: entries that differ from before are replaced, new ones start, missing ones
-// end, all others keep running. A configured server replaces one that was added under the same name. If any entry is
-// invalid, Apply returns an error and changes nothing.
+// Apply replaces the configured servers: changed entries are replaced, new ones start, missing ones end, and all others
+// keep running. A configured server replaces an added server of the same name. If an entry is invalid, Apply returns an
+// error and changes nothing.
 func (h *Host) Apply(servers []Config) error {
 	var faults []error
 	wanted := map[string]Config{}
@@ -125,8 +124,8 @@ func (h *Host) Apply(servers []Config) error {
 	if err := errors.Join(faults...); err != nil {
 		return err
 	}
-	// Servers that go are retired before new ones are set, so that the names of their tools
-	// are free; the new ones are set in order, for the same result at every start.
+	// Old servers are retired before new ones are set, so that the names of their tools are free. The new ones are set
+	// in order, so that every start has the same result.
 	h.changing.Lock()
 	defer h.changing.Unlock()
 	h.mu.Lock()
@@ -143,10 +142,9 @@ func (h *Host) Apply(servers []Config) error {
 	return nil
 }
 
-// Put adds a server beside the configured ones, or replaces the one of that name; source says where it comes from. It
-// returns an error that wraps ErrConfigured if that one belongs to the configuration. An invalid entry is refused with
-// what is wrong with it. An entry that equals the one that runs changes nothing, and so does not interrupt its calls.
-// Before Run the server is only kept; Run starts it.
+// Put adds a server at run time, or replaces the added server of that name; source is its Source. The error wraps
+// ErrConfigured if the server is configured, or describes an invalid entry. An unchanged entry does not interrupt
+// calls.
 func (h *Host) Put(c Config, source string) error {
 	err := check(c)
 	h.changing.Lock()
@@ -163,9 +161,9 @@ func (h *Host) Put(c Config, source string) error {
 	return nil
 }
 
-// Remove ends a server that was added, and deletes its saved state. The error wraps ErrNotFound or ErrConfigured. The
-// names of its tools are free at once, while those who hold a lease still call it. After an error of the store the
-// server is gone all the same, and some of its saved state is not.
+// Remove ends an added server and deletes its saved state. The error wraps ErrNotFound or ErrConfigured. The names of
+// its tools are free at once, but holders of leases can still call it. After an error of the store the server is gone,
+// but some of its saved state may remain.
 func (h *Host) Remove(name string) error {
 	h.changing.Lock()
 	defer h.changing.Unlock()
@@ -176,7 +174,7 @@ func (h *Host) Remove(name string) error {
 	return s.deleteSaved()
 }
 
-// take ends a server that was added, and returns it, or ErrNotFound or ErrConfigured. h.changing is held.
+// take ends an added server and returns it, or ErrNotFound or ErrConfigured; h.changing is held.
 func (h *Host) take(name string) (*server, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,15 +190,15 @@ func (h *Host) take(name string) (*server, error) {
 	return s, nil
 }
 
-// drop ends a server that was added, where another process has removed it and deleted its saved state.
+// drop ends an added server that another process has removed.
 func (h *Host) drop(name string) {
 	h.changing.Lock()
 	defer h.changing.Unlock()
-	_, _ = h.take(name) // one that is not there, or configured here, stays as it is
+	_, _ = h.take(name) // an error means that there is nothing to end
 }
 
-// setServer adds or replaces a server, unless it runs already with the same entry; both locks are held. The new server
-// begins with the log of the old one, and with its other saved state.
+// setServer adds or replaces a server, unless it runs with the same entry; both locks are held. A replacement takes
+// over the log.
 func (h *Host) setServer(c Config, source string) {
 	s, old := newServer(h, c, source), h.servers[c.Name]
 	if old != nil {
@@ -208,14 +206,14 @@ func (h *Host) setServer(c Config, source string) {
 			return
 		}
 		h.retire(old)
-		// Masked here: the new entry may no longer name the secrets of the old one.
+		// The new entry may not contain the secrets of the old one.
 		s.logs.entries = old.logs.lines(old.mask)
 	}
 	h.servers[c.Name] = s
 	h.startServer(s)
 }
 
-// normalize returns an entry with nil for empty lists and maps, so that entries from JSON and from code compare equal.
+// normalize returns an entry with nil for empty lists and maps, for comparison.
 func normalize(c Config) Config {
 	for _, list := range []*[]string{&c.Args, &c.Allow, &c.Include, &c.Exclude, &c.AllowPrivateHosts, &c.SignIn.Scopes} {
 		if len(*list) == 0 {
@@ -230,7 +228,7 @@ func normalize(c Config) Config {
 	return c
 }
 
-// retire ends a server once every lease on it has been released, or maxLease has passed; h.mu is held.
+// retire ends a server when all leases on it are released, or after maxLease; h.mu is held.
 func (h *Host) retire(s *server) {
 	s.retired.Store(true)
 	h.toolNames.Range(func(name, owner any) bool {
@@ -239,7 +237,6 @@ func (h *Host) retire(s *server) {
 		}
 		return true
 	})
-	// Before Run no server has been started, and at its end all of them are ended.
 	switch {
 	case h.ctx == nil:
 	case s.leases == 0:
@@ -249,12 +246,11 @@ func (h *Host) retire(s *server) {
 	}
 }
 
-// Lease keeps all current servers running: one that is replaced or removed from now on
-// still serves the tools that the holder has listed, until release is called or half an
-// hour has passed. Whoever works with a list of tools holds a lease meanwhile.
+// Lease keeps all current servers running, including those that are replaced or removed later, until release is called
+// or half an hour has passed. Users of a list of tools hold a lease.
 func (h *Host) Lease() (release func()) { return h.leaseServer(nil) }
 
-// leaseServer keeps one server running, or all for nil. The function returned may be called more than once.
+// leaseServer keeps one server running, or all if one is nil. release may be called several times.
 func (h *Host) leaseServer(one *server) (release func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -287,8 +283,8 @@ func (h *Host) server(name string) (*server, error) {
 	return s, nil
 }
 
-// sortedServers returns every server, sorted by name. Their saved state is read in this order, because the first one that
-// claims the name of a tool keeps it.
+// sortedServers returns all servers, sorted by name. Their saved state is read in this order, because the first server
+// that claims the name of a tool keeps it.
 func (h *Host) sortedServers() []*server {
 	h.mu.Lock()
 	list := slices.SortedFunc(maps.Values(h.servers), func(a, b *server) int { return strings.Compare(a.c.Name, b.c.Name) })
@@ -299,8 +295,8 @@ func (h *Host) sortedServers() []*server {
 	return list
 }
 
-// Servers returns the status of every server, sorted by name; an empty list, not nil, if there is
-// none. It waits for no server: a status that is old is refreshed for the next reader.
+// Servers returns the status of every server, sorted by name. The list is never nil. It does not wait for servers: an
+// old status is refreshed for the next reader.
 func (h *Host) Servers() []Status {
 	list := []Status{}
 	for _, s := range h.sortedServers() {
@@ -318,8 +314,8 @@ func (h *Host) Get(name string) (Status, error) {
 	return s.status(), nil
 }
 
-// Config returns the entry that a server runs with; false: there is no such server. It holds
-// secrets in clear, and its maps and slices are the server's own: they must not be changed.
+// Config returns the entry of a server, or false if there is no such server. It contains secrets in clear. Callers must
+// not change its maps and slices.
 func (h *Host) Config(name string) (Config, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -330,23 +326,22 @@ func (h *Host) Config(name string) (Config, bool) {
 	return s.c, true
 }
 
-// Start connects a server that was stopped, or waits for its next attempt, in the
-// background. The error wraps ErrNotFound, ErrDisabled or ErrNotRunning.
+// Start connects a stopped or waiting server in the background. The error wraps ErrNotFound, ErrDisabled or
+// ErrNotRunning.
 func (h *Host) Start(name string) error {
 	return h.control(name, func(s *server) error { return s.begin(nil) })
 }
 
-// Stop ends a server's connection and process, and returns when both are gone. It
-// returns the errors of Start. A server that was stopped stays so until Start, Restart, a change of
-// its entry, or the next start of the bot: a call does not start it.
+// Stop ends the connection and the process of a server, and returns when both are gone. It returns the errors of Start.
+// The server stays stopped until Start, Restart, a change of its entry, or the next start of the bot.
 func (h *Host) Stop(name string) error { return h.control(name, (*server).stop) }
 
-// Restart ends a server's connection and connects again, in the background. It returns the errors of Start.
+// Restart reconnects a server in the background. It returns the errors of Start.
 func (h *Host) Restart(name string) error {
 	return h.control(name, func(s *server) error { return s.begin(errRestarted) })
 }
 
-// control has a server start, stop or begin anew. It fails with ErrNotFound, ErrDisabled, or ErrNotRunning before Run.
+// control calls do for a server. It fails with ErrNotFound, ErrDisabled, or ErrNotRunning before Run.
 func (h *Host) control(name string, do func(*server) error) error {
 	s, err := h.server(name)
 	if err != nil {
@@ -366,7 +361,6 @@ func (h *Host) control(name string, do func(*server) error) error {
 	return nil
 }
 
-// isRunning reports whether Run has begun.
 func (h *Host) isRunning() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -382,8 +376,8 @@ func (h *Host) Logs(name string) ([]LogLine, error) {
 	return s.logs.lines(s.mask), nil
 }
 
-// Wait returns when the first attempt to connect a server has succeeded or failed, or when the server will only be
-// started by a call. The error is that of ctx, or wraps ErrNotFound.
+// Wait returns when the first attempt to connect a server has ended, or if only a call will start the server. The error
+// is the cause of ctx, or wraps ErrNotFound.
 func (h *Host) Wait(ctx context.Context, name string) error {
 	s, err := h.server(name)
 	if err != nil {
@@ -397,9 +391,8 @@ func (h *Host) Wait(ctx context.Context, name string) error {
 	}
 }
 
-// Tools returns the offered tools of all servers, sorted by server and name. It makes
-// Host a tool.Source. A tool stays valid after the list was made: it is called over whichever
-// connection its server has by then, and its result is a failure where there is none.
+// Tools returns the offered tools of all servers, sorted by server and name. A tool stays valid: it is called over its
+// server's current connection.
 func (h *Host) Tools() []tool.Tool {
 	var list []tool.Tool
 	for _, s := range h.sortedServers() {

@@ -13,12 +13,11 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 )
 
-// maxInputRounds is how often a call is sent again with the input that the server wants.
+// maxInputRounds bounds how often a call is sent again with input for the server.
 const maxInputRounds = 10
 
-// sendWithInput sends a request, and sends it again whenever the server wants input first. Since protocol version
-// 2026-07-28 servers ask for input in the result, and the request is made again with the answers; in 2025-11-25 they
-// could fail with addresses that a person has to open first.
+// sendWithInput sends a request, and sends it again with the input that the server asks for. Since protocol version
+// 2026-07-28 servers ask in a result. In 2025-11-25 they could fail with addresses for a person to open.
 func (c *connection) sendWithInput(
 	ctx context.Context,
 	r transport.JSONRPCRequest,
@@ -27,7 +26,7 @@ func (c *connection) sendWithInput(
 	first := r
 	for round := 1; ; round++ {
 		response, err := send(ctx, r)
-		if err != nil || callFromContext(ctx) == nil { // only calls have a caller who could be asked
+		if err != nil || callFromContext(ctx) == nil { // only calls have a caller to ask
 			return response, err
 		}
 		var more map[string]any
@@ -46,15 +45,15 @@ func (c *connection) sendWithInput(
 		if round == maxInputRounds {
 			return nil, errors.New("the server kept asking for input")
 		}
-		// From the first request each time: the answers of an earlier round do not belong to this one.
+		// Each round starts from the first request, without the answers of earlier rounds.
 		r = withMoreParams(first, round, more)
 	}
 }
 
-// withMoreParams returns a request with more parameters, under an id of its own.
+// withMoreParams returns a request with more parameters and another id.
 func withMoreParams(r transport.JSONRPCRequest, round int, more map[string]any) transport.JSONRPCRequest {
 	params := map[string]any{}
-	for name, value := range jsonObject(encodeJSON(r.Params)) { // they were sent before: they can be encoded
+	for name, value := range jsonObject(encodeJSON(r.Params)) { // it was sent before, so it can be encoded
 		params[name] = value
 	}
 	maps.Copy(params, more)
@@ -63,8 +62,8 @@ func withMoreParams(r transport.JSONRPCRequest, round int, more map[string]any) 
 	return r
 }
 
-// collectInputs returns the parameters that answer a result which asks for input. A result without questions asks to be
-// requested again later: collectInputs then waits, longer in each round.
+// collectInputs returns the parameters that answer a request for input. If there are no questions, it waits, longer in
+// each round.
 func (c *connection) collectInputs(
 	ctx context.Context,
 	o map[string]json.RawMessage,
@@ -88,14 +87,14 @@ func (c *connection) collectInputs(
 		answers[id] = result
 	}
 	more := map[string]any{"inputResponses": answers}
-	if state := o["requestState"]; state != nil { // opaque; the server gets it back unchanged
+	if state := o["requestState"]; state != nil { // opaque, and returned unchanged
 		more["requestState"] = state
 	}
 	return more, nil
 }
 
-// askToOpenURLs asks a person to open the addresses that an error names, and waits until the server says that the
-// person is done there. It reports false if the person declines or the error is invalid.
+// askToOpenURLs asks a person to open the addresses in an error, and waits until the server reports the end. It returns
+// false if the person declines or the error is invalid.
 func (c *connection) askToOpenURLs(ctx context.Context, e *sdk.JSONRPCErrorDetails) bool {
 	list := jsonList(jsonObject(encodeJSON(e.Data))["elicitations"])
 	if len(list) == 0 || len(list) > maxRequestsPerCall {
@@ -107,7 +106,7 @@ func (c *connection) askToOpenURLs(ctx context.Context, e *sdk.JSONRPCErrorDetai
 		if jsonString(o["mode"]) != "url" || jsonString(o["elicitationId"]) == "" {
 			return false
 		}
-		// Registered before the person is asked: the server may report the end at once.
+		// Registered first, because the server may report the end at once.
 		id := jsonString(o["elicitationId"])
 		all = append(all, c.urlElicitationDone(id))
 		defer c.finishURLElicitation(id)

@@ -12,14 +12,14 @@ import (
 	"ravenbot/internal/ops/config"
 )
 
-// homeCredentials are where common programs keep credentials in the home folder.
+// homeCredentials are the places in the home folder in which common programs keep credentials.
 var homeCredentials = []string{
 	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".config/gcloud", ".config/gh", ".docker/config.json", ".git-credentials",
 	".netrc", ".password-store", ".pgpass",
 }
 
-// protectedPaths returns what processes of servers must not open: the bot's own files, also those beside them whose
-// names begin alike, and the credentials in the home folder.
+// protectedPaths returns the paths that processes of servers must not open: the bot's own files, files next to them
+// whose names begin in the same way, and the credentials in the home folder.
 func protectedPaths(c *config.Config) []string {
 	var list []string
 	for _, own := range c.OwnFiles() {
@@ -37,7 +37,7 @@ func protectedPaths(c *config.Config) []string {
 	return list
 }
 
-// Protection returns what Options.Protected is by configuration; nil where mcp.isolation is off.
+// Protection returns the value of Options.Protected for a configuration. It is nil if mcp.isolation is off.
 func Protection(c *config.Config) func() []string {
 	if c.MCP.Isolation == "off" {
 		return nil
@@ -45,22 +45,22 @@ func Protection(c *config.Config) func() []string {
 	return func() []string { return protectedPaths(c) }
 }
 
-// guarded are the paths that isolation keeps from a server's process. They exist, and are absolute without symbolic links.
+// guarded are the paths that isolation restricts. They exist, and are absolute without symbolic links.
 type guarded struct {
 	hidden   []string // it cannot open them
 	readOnly []string // it cannot change them
-	writable []string // it can change them although they are in a folder of readOnly
-	isStrict bool     // it can change what is writable and nothing else
+	writable []string // exceptions in folders of readOnly
+	isStrict bool     // it can change only writable
 }
 
-// OwnFolders returns what Options.OwnFolders is by configuration; nil unless mcp.isolation is strict.
+// OwnFolders returns the value of Options.OwnFolders for a configuration. It is nil unless mcp.isolation is strict.
 func OwnFolders(conf *config.Config) func(c Config) []string {
 	if conf.MCP.Isolation != "strict" {
 		return nil
 	}
 	return func(c Config) []string {
 		list := slices.Concat([]string{"/dev", "/proc"}, c.Allow)
-		if c.Dir != conf.Dir { // where all servers without a cwd work
+		if c.Dir != conf.Dir { // the folder of all servers without a cwd
 			list = append(list, c.Dir)
 		}
 		for _, arg := range c.Args {
@@ -75,8 +75,8 @@ func OwnFolders(conf *config.Config) func(c Config) []string {
 	}
 }
 
-// Guard returns what Options.Guard is by configuration: the bot's program and hooks, the skills and files that its agents
-// believe, as paths or patterns, and what other servers run and keep.
+// Guard returns the value of Options.Guard for a configuration. The paths are the bot's program and hooks, the skills
+// and files of its agents (paths or patterns), and the programs and folders of other servers.
 func Guard(conf func() *config.Config, believed func() []string) func(c Config, others []Config) []string {
 	return func(c Config, others []Config) []string {
 		cfg := conf()
@@ -85,7 +85,7 @@ func Guard(conf func() *config.Config, believed func() []string) func(c Config, 
 			list = append(list, own)
 		}
 		for _, path := range believed() {
-			// New folders would match a pattern, too.
+			// The folder of a pattern, in which new files could match.
 			if i := strings.IndexAny(path, "*?["); i >= 0 {
 				path = filepath.Dir(path[:i] + "x")
 			}
@@ -106,7 +106,7 @@ func Guard(conf func() *config.Config, believed func() []string) func(c Config, 
 				}
 			}
 		}
-		// In these folders servers work.
+		// Servers work in these folders.
 		home, _ := os.UserHomeDir()
 		work := realPaths([]string{cfg.Dir, c.Dir, os.TempDir(), home})
 		return slices.DeleteFunc(realPaths(list), func(path string) bool {
@@ -115,11 +115,11 @@ func Guard(conf func() *config.Config, believed func() []string) func(c Config, 
 	}
 }
 
-// scripts are the ends of names of programs that load others from their folders.
+// scripts are the extensions of programs that load other files from their folder.
 var scripts = []string{".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".pl", ".php", ".sh"}
 
-// programFiles returns the files among the words of a command, from a folder: the program and what it is given to run, a script
-// with its folder.
+// programFiles returns the files in a command that runs in a folder: the program and its arguments, and the folders of
+// scripts.
 func programFiles(words []string, folder string) []string {
 	var list []string
 	for i, word := range words {
@@ -140,17 +140,17 @@ func programFiles(words []string, folder string) []string {
 	return list
 }
 
-// ExposedHooks returns the files of hooks that servers can change, or beside which they can put files.
+// ExposedHooks returns the files of hooks that servers can change.
 func ExposedHooks(c *config.Config) (list []string) {
 	isIsolated := c.MCP.Isolation != "off" && runtime.GOOS == "linux"
 	for _, h := range c.Tools.Hooks {
 		for _, path := range programFiles(h.Command.Reveal(), c.Dir) {
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
-			if err != nil { // nor can a server, or it is a folder
+			if err != nil { // a server cannot change it either, or it is a folder
 				continue
 			}
 			_ = f.Close() // nothing was written
-			// Servers of root can make files in the folder of the configuration.
+			// Servers of root can create files in the folder of the configuration.
 			if !isIsolated || filepath.Dir(path) == c.Dir && os.Getuid() == 0 {
 				list = append(list, path)
 			}
@@ -159,7 +159,7 @@ func ExposedHooks(c *config.Config) (list []string) {
 	return list
 }
 
-// sharedCaches returns the folders in which npx and uvx keep packages for all their callers. Servers get others.
+// sharedCaches returns the package folders of npx and uvx that all their callers share. Servers use others.
 func sharedCaches() []string {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -172,7 +172,7 @@ func sharedCaches() []string {
 	return list
 }
 
-// serverCaches returns the folder with a folder of each server in it; empty if the user has none for caches.
+// serverCaches returns the folder that contains a cache for each server, or "" if the user has no cache folder.
 func serverCaches() string {
 	folder, err := os.UserCacheDir()
 	if err != nil {
@@ -181,18 +181,18 @@ func serverCaches() string {
 	return filepath.Join(folder, "ravenbot", "servers")
 }
 
-// cacheVariables are the variables that tell npx and uvx where to keep packages, with folders in that of a server.
+// cacheVariables map the variables for the package folders of npx and uvx to folders in a server's cache.
 var cacheVariables = map[string]string{"npm_config_cache": "npm", "UV_CACHE_DIR": "uv", "UV_PYTHON_INSTALL_DIR": "python"}
 
-// makeCache makes the folder in which a server keeps its packages, and returns it and the variables that name it; those of the
-// entry win.
+// makeCache creates the cache of a server. It returns the cache and the variables for it, except for variables of the
+// entry.
 func makeCache(c Config) (folder string, env []string) {
 	if folder = serverCaches(); folder == "" {
 		return "", nil
 	}
 	folder = filepath.Join(folder, url.PathEscape(c.Name))
 	if os.MkdirAll(folder, 0o700) != nil {
-		return "", nil // programs then say what they cannot write
+		return "", nil // programs then report the error
 	}
 	for name, sub := range cacheVariables {
 		if _, ok := c.Env[name]; !ok {
@@ -202,8 +202,8 @@ func makeCache(c Config) (folder string, env []string) {
 	return folder, env
 }
 
-// hiddenPaths returns the existing protected paths without symbolic links, and without those that the entry allows:
-// of a protected folder with an allowed path in it, the other entries.
+// hiddenPaths returns the existing protected paths without symbolic links, except for allowed ones. A protected folder
+// that contains an allowed path is replaced by its other entries.
 func hiddenPaths(protected, allowed []string) []string {
 	allowed = realPaths(allowed)
 	var hidden []string
@@ -225,7 +225,6 @@ func hiddenPaths(protected, allowed []string) []string {
 	return hidden
 }
 
-// realPaths returns the paths that exist, absolute and without symbolic links.
 func realPaths(list []string) []string {
 	var found []string
 	for _, path := range list {
@@ -238,13 +237,13 @@ func realPaths(list []string) []string {
 	return found
 }
 
-// isWithin reports whether a path is a folder or lies below it.
+// isWithin reports whether a path is a folder or below it.
 func isWithin(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
 }
 
 func entryNames(folder string) []string {
-	entries, _ := os.ReadDir(folder) // what cannot be read is not opened by a server of the same user either
+	entries, _ := os.ReadDir(folder) // a server of the same user cannot read it either
 	names := make([]string, len(entries))
 	for i, e := range entries {
 		names[i] = e.Name()
@@ -255,13 +254,13 @@ func entryNames(folder string) []string {
 // runOnOwnThread runs a function on a thread that ends with it.
 func runOnOwnThread(f func()) {
 	go func() {
-		runtime.LockOSThread() // never unlocked: that ends the thread with the goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 		if !isMainThread() {
 			f()
 			return
 		}
-		// The kernel takes the first thread for the whole process: isolated, it would count as one of
-		// the server's. While this goroutine waits on it, another one runs elsewhere.
+		// The kernel treats the first thread as the whole process, so it must stay free. While this goroutine waits on
+		// it, another one runs elsewhere.
 		defer runtime.UnlockOSThread()
 		ended := make(chan struct{})
 		go func() { defer close(ended); runtime.LockOSThread(); f() }()
@@ -269,11 +268,9 @@ func runOnOwnThread(f func()) {
 	}()
 }
 
-// isolationOff is what is said of servers that are not isolated.
 const isolationOff = "can open every file that the bot can: mcp.isolation is off"
 
-// TryIsolation returns what would keep the process of a server from the bot on this machine, and what would not, in
-// words.
+// TryIsolation describes which isolation of servers this machine can enforce.
 func TryIsolation(c *config.Config) []string {
 	protected := Protection(c)
 	if protected == nil {
@@ -287,7 +284,6 @@ func TryIsolation(c *config.Config) []string {
 	return <-notes
 }
 
-// readOnlyPaths returns what its process must not change.
 func (s *server) readOnlyPaths() []string {
 	if s.o.Guard == nil {
 		return nil
@@ -303,9 +299,8 @@ func (s *server) readOnlyPaths() []string {
 	return s.o.Guard(s.c, others)
 }
 
-// isolationNotes returns what keeps a server from the bot and what does not, in words; s.mu is held. It is empty for
-// one that was not started yet, or runs elsewhere. Its elements are whole clauses without a
-// subject, for people to read.
+// isolationNotes describes the isolation of a server in clauses without a subject; s.mu is held. It is empty if the
+// server has not started, or runs elsewhere.
 func (s *server) isolationNotes() []string {
 	if s.c.Command != "" && s.o.Protected == nil {
 		return []string{isolationOff}

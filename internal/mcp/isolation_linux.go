@@ -13,31 +13,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scopeABI is the version of Landlock's interface from which on signals can be restricted (Linux 6.12).
+// scopeABI is the first version of Landlock's interface that can restrict signals (Linux 6.12).
 const scopeABI = 6
 
-// networkABI is the version from which on TCP can be restricted (Linux 6.7).
+// networkABI is the first version that can restrict TCP (Linux 6.7).
 const networkABI = 4
 
 // Limits of a server's process.
 const (
-	// What is far more than known servers need, and keeps one that leaks from starving the machine.
+	// Far more than servers need, but a server that leaks cannot exhaust the machine.
 	maxServerFiles    = 4096
 	maxServerFileSize = 16 << 30
-	serverOOMScore    = "500" // the kernel ends servers before the bot where memory runs out
+	serverOOMScore    = "500" // the kernel ends servers before the bot if memory runs out
 )
 
 const (
 	readFile = landlock.AccessFSReadFile | landlock.AccessFSExecute
-	// fileAccess are the rights that a rule for a file may have; the others are about folders.
+	// fileAccess are the rights in a rule for a file; the others apply to folders.
 	fileAccess = readFile | landlock.AccessFSWriteFile | landlock.AccessFSTruncate | landlock.AccessFSIoctlDev
-	// allAccess are the rights of ABI 1; accessOf adds those of later ones.
+	// allAccess are the rights of ABI 1; accessOf adds later ones.
 	allAccess = readFile | landlock.AccessFSWriteFile | landlock.AccessFSReadDir | landlock.AccessFSRemoveDir |
 		landlock.AccessFSRemoveFile | landlock.AccessFSMakeChar | landlock.AccessFSMakeDir | landlock.AccessFSMakeReg |
 		landlock.AccessFSMakeSock | landlock.AccessFSMakeFifo | landlock.AccessFSMakeBlock | landlock.AccessFSMakeSym
 )
 
-// accessOf returns the rights that a version of Landlock's interface knows (landlock(7), Linux 6.15).
+// accessOf returns the rights in a version of Landlock's interface (landlock(7), Linux 6.15).
 func accessOf(abi int) uint64 {
 	access := uint64(allAccess)
 	if abi >= 2 {
@@ -53,16 +53,14 @@ func accessOf(abi int) uint64 {
 }
 
 // isolateThread isolates the calling thread, and so all processes that it starts. The thread must be locked to its
-// goroutine and end with it. It returns what is enforced; what the system does not offer is said there and is no error.
+// goroutine and end with it. It describes the isolation that the system can enforce.
 //
-// Files are hidden in two ways. With the right to mount (root), they are covered in a mount namespace of the thread's
-// own, which leaves their folders as they are. Without it, Landlock allows everything but them: a folder that holds one
-// then allows what is in it now, and nothing new.
+// Root covers hidden files in a mount namespace of the thread. Without the right to mount, Landlock allows everything
+// except hidden files; new entries in a folder with a hidden file are then not allowed.
 //
-// An error is returned where withoutNetwork is wanted and cannot be enforced: an operator who asked for it relies on
-// it.
+// It returns an error if withoutNetwork cannot be enforced, because the operator relies on it.
 func isolateThread(g guarded, withoutNetwork bool) ([]string, error) {
-	// A namespace without any interface is the whole of it; Landlock knows TCP alone (Linux 6.7).
+	// An empty network namespace blocks everything. Landlock restricts only TCP (Linux 6.7).
 	cut := withoutNetwork && syscall.Unshare(syscall.CLONE_NEWNET) == nil
 	covered := coverPaths(g)
 	allow := allowed{all: []string{"/"}}
@@ -88,18 +86,18 @@ func isolateThread(g guarded, withoutNetwork bool) ([]string, error) {
 	return notes, err
 }
 
-// isolationOutcome is what isolateThread could enforce.
+// isolationOutcome is the isolation that could be enforced.
 type isolationOutcome struct {
-	hidden    int   // files and folders that were to be hidden
-	readOnly  int   // files and folders that were to be made read-only
+	hidden    int   // files and folders to hide
+	readOnly  int   // files and folders to make read-only
 	covered   bool  // they are covered by mounts
 	abi       int   // the version of Landlock's interface
-	landlock  error // why Landlock does not restrict the thread
+	landlock  error // the error if Landlock does not restrict the thread
 	noNetwork bool
-	noTCP     bool // Landlock was to keep it from TCP
+	noTCP     bool // Landlock must block TCP
 }
 
-// notes returns in words what is enforced and what is not, or the error of isolateThread.
+// notes describes the outcome, or returns the error of isolateThread.
 func (o isolationOutcome) notes() ([]string, error) {
 	if o.noTCP && (o.landlock != nil || o.abi < networkABI) {
 		return nil, errors.New("its network is to be none, which takes root, or Linux 6.7 with Landlock")
@@ -132,26 +130,25 @@ func (o isolationOutcome) notes() ([]string, error) {
 	return notes, nil
 }
 
-// homeCaches are where programs keep what they have made in the home folder.
+// homeCaches are the folders for data of programs in the home folder.
 var homeCaches = []string{".cache", ".local/share"}
 
-// makeHomeCaches makes the folders of homeCaches that are missing, before a server is isolated. Under Landlock a server
-// could not make them itself where the home folder holds credentials, and its first start could fail.
+// makeHomeCaches creates missing homeCaches. Landlock may keep a server from creating them, and its first start could
+// fail.
 func makeHomeCaches() {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return
 	}
 	for _, name := range homeCaches {
-		_ = os.MkdirAll(filepath.Join(home, name), 0o700) // where it cannot be made, the server says so
+		_ = os.MkdirAll(filepath.Join(home, name), 0o700) // the server reports the error
 	}
 }
 
-// isMainThread reports whether the calling goroutine runs on the process's first thread.
+// isMainThread reports whether the goroutine runs on the first thread of the process.
 func isMainThread() bool { return syscall.Gettid() == os.Getpid() }
 
-// droppedCapabilities are those of root's (capabilities(7)) with which a server could get around its isolation: inspect
-// memory, mount, load code into the kernel, make device files, open files by their number.
+// droppedCapabilities are capabilities of root (capabilities(7)) that would allow a server to bypass its isolation.
 var droppedCapabilities = []uintptr{
 	2,  // CAP_DAC_READ_SEARCH
 	16, // CAP_SYS_MODULE
@@ -168,26 +165,26 @@ var droppedCapabilities = []uintptr{
 	40, // CAP_CHECKPOINT_RESTORE
 }
 
-// dropCapabilities takes the capabilities from everything that the thread starts. It fails without CAP_SETPCAP, where
-// there are hardly any to take.
+// dropCapabilities removes the capabilities from future children of the thread. It fails without CAP_SETPCAP, when
+// hardly any are left.
 func dropCapabilities() {
 	for _, number := range droppedCapabilities {
 		_ = unix.Prctl(unix.PR_CAPBSET_DROP, number, 0, 0, 0)
 	}
 }
 
-// coverPaths covers hidden files with an empty one and folders with an empty folder, and mounts others read-only, for this
-// thread alone. It reports whether it could.
+// coverPaths covers hidden files and folders with empty ones, and mounts others read-only, for this thread. It returns
+// false if it cannot.
 func coverPaths(g guarded) bool {
 	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
 		return false
 	}
-	// Private first: else the mounts would appear in the whole system.
+	// Private first, so that the mounts do not appear in the whole system.
 	if syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "") != nil {
 		return false
 	}
-	// A mount point cannot be renamed: a folder that holds a guarded path stays where it is. What is writable comes before the
-	// read-only folder that holds it, whose mount takes it along.
+	// A mount point cannot be renamed, so that a folder with a guarded path stays in place. Writable paths come before
+	// the read-only folder around them, whose mount includes them.
 	for _, path := range slices.Concat(foldersAbove(slices.Concat(g.hidden, g.readOnly)), g.writable) {
 		if !mountAgain(path, false) {
 			return false
@@ -202,7 +199,7 @@ func coverPaths(g guarded) bool {
 		info, err := os.Lstat(path)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-			continue // gone meanwhile
+			continue // it was deleted
 		case err == nil && info.IsDir():
 			err = syscall.Mount("none", path, "tmpfs", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV, "size=4k,mode=000")
 		case err == nil:
@@ -215,7 +212,7 @@ func coverPaths(g guarded) bool {
 	return true
 }
 
-// mountAgain mounts a path on itself. It reports whether it could, or the path is gone.
+// mountAgain mounts a path on itself. It returns true if that worked, or if the path is gone.
 func mountAgain(path string, readOnly bool) bool {
 	var system syscall.Statfs_t
 	err := syscall.Statfs(path, &system)
@@ -223,14 +220,14 @@ func mountAgain(path string, readOnly bool) bool {
 		err = syscall.Mount(path, path, "", syscall.MS_BIND|syscall.MS_REC, "")
 	}
 	if err == nil && readOnly {
-		// A remount without these flags of the file system would take them away.
+		// A remount without these flags of the file system would remove them.
 		kept := uintptr(system.Flags) & (syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC)
 		err = syscall.Mount("none", path, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY|kept, "")
 	}
 	return err == nil || errors.Is(err, os.ErrNotExist)
 }
 
-// foldersAbove returns the folders that hold paths, the outer ones first, without the root.
+// foldersAbove returns the folders that contain paths, outer ones first, without the root.
 func foldersAbove(list []string) []string {
 	var folders []string
 	for _, path := range list {
@@ -244,13 +241,13 @@ func foldersAbove(list []string) []string {
 
 // allowed are the paths that Landlock allows.
 type allowed struct {
-	all  []string // with everything below them
+	all  []string // including everything below them
 	read []string // the same, for reading and running
-	list []string // the folder's own names
+	list []string // only the names in the folder
 }
 
-// allowAround returns what may be allowed so that a process can neither open nor change what is guarded. What the bot itself
-// could not change needs no guard.
+// allowAround returns the paths to allow so that guarded paths cannot be opened or changed. Paths that the bot itself
+// cannot change need no guard.
 func allowAround(g guarded) allowed {
 	g.readOnly = slices.DeleteFunc(slices.Clone(g.readOnly), func(path string) bool {
 		return unix.Access(path, unix.W_OK) != nil && unix.Access(filepath.Dir(path), unix.W_OK) != nil
@@ -271,9 +268,8 @@ func allowAround(g guarded) allowed {
 	return a
 }
 
-// splitAround returns what may be allowed with everything below it so that none of the hidden paths is: the entries of
-// each folder on the way to one. The folders themselves can only be listed. Symbolic links are left out: what counts
-// is the path that they lead to.
+// splitAround returns the paths to allow as a whole so that hidden paths stay hidden, and the folders around these,
+// which can only be listed. It skips symbolic links, because their target counts.
 func splitAround(folder string, hidden []string) (allow, listable []string) {
 	listable = []string{folder}
 	for _, name := range entryNames(folder) {
@@ -323,7 +319,7 @@ func restrictThread(abi int, allow allowed, withoutTCP bool) error {
 			}
 		}
 	}
-	// The kernel demands this of everybody but root. It keeps servers from programs like sudo.
+	// The kernel demands this of everybody except root. It blocks programs such as sudo.
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("give up new privileges: %w", err)
 	}
@@ -333,7 +329,7 @@ func restrictThread(abi int, allow allowed, withoutTCP bool) error {
 	return nil
 }
 
-// allowPath adds a rule for a path. One that is gone meanwhile, or that we cannot open ourselves, is left out.
+// allowPath adds a rule for a path. It skips paths that are gone or that the bot cannot open.
 func allowPath(ruleset int, path string, access uint64) error {
 	fd, err := syscall.Open(path, unix.O_PATH|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -354,11 +350,11 @@ func allowPath(ruleset int, path string, access uint64) error {
 	return nil
 }
 
-// limitProcess bounds what a process may use, and returns what was set, in words.
+// limitProcess limits the resources of a process, and describes the limits.
 func limitProcess(pid int, maxMemory int64) string {
 	var faults []error
 	for resource, most := range map[int]uint64{
-		unix.RLIMIT_CORE:   0, // a core dump would hold what the server knows
+		unix.RLIMIT_CORE:   0, // a core dump would contain the server's data
 		unix.RLIMIT_NOFILE: maxServerFiles,
 		unix.RLIMIT_FSIZE:  maxServerFileSize,
 	} {

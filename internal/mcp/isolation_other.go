@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// isolateThread does nothing: what it needs exists on Linux alone. It returns an error where that is not enough.
+// isolateThread does nothing: isolation needs Linux. It returns an error if isolation is required.
 func isolateThread(g guarded, withoutNetwork bool) ([]string, error) {
 	if g.isStrict {
 		return nil, errors.New("mcp.isolation is strict, which can be enforced on Linux alone")
@@ -21,8 +21,6 @@ func isolateThread(g guarded, withoutNetwork bool) ([]string, error) {
 // makeHomeCaches does nothing: a server can make the folders itself.
 func makeHomeCaches() {}
 
-// isMainThread returns false: nothing is isolated.
 func isMainThread() bool { return false }
 
-// limitProcess does nothing.
 func limitProcess(int, int64) string { return "has no limits of its resources" }

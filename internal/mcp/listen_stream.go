@@ -10,10 +10,9 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 )
 
-// openListenStream opens the GET stream on which a Streamable HTTP server of the older protocol sends its notifications
-// and requests, above all that its tools have changed, and opens it again when it ends. The library would try once a
-// second for ever, also where the server refuses (mcp-go v1.2.1, 2026-11). openListenStream returns when the stream is
-// open or refused, or after listenOpenTimeout.
+// openListenStream opens the GET stream on which a Streamable HTTP server of the older protocol sends notifications and
+// requests, and opens it again when it ends. The library would try once a second for ever, even if the server refuses
+// (mcp-go v1.2.1, 2026-11). It returns when the stream is open or refused, or after listenOpenTimeout.
 func openListenStream(poster httpPoster, conn *connection) {
 	tried := make(chan struct{})
 	reportTry := sync.OnceFunc(func() { close(tried) })
@@ -24,7 +23,7 @@ func openListenStream(poster httpPoster, conn *connection) {
 	}
 	stream.SetNotificationHandler(conn.handleNotification)
 	conn.keepOpen(func(ctx context.Context) (refused bool) {
-		defer reportTry() // also after an error: the connection need not wait for a stream that does not come
+		defer reportTry() // also after an error: the connection does not wait for it
 		return readListenStream(ctx, poster, stream, reportTry)
 	})
 	// A notification sent before the stream is open would be lost.
@@ -34,13 +33,13 @@ func openListenStream(poster httpPoster, conn *connection) {
 	}
 }
 
-// keepOpen opens a stream in the background, again and again as reopenUntilRefused does, until the connection is closed.
+// keepOpen calls reopenUntilRefused in the background until the connection is closed.
 func (c *connection) keepOpen(once func(context.Context) (refused bool)) {
 	c.runInBackground(func(ctx context.Context) { reopenUntilRefused(ctx, once) })
 }
 
-// listenOpenTimeout is how long a connection waits for its stream, so that it misses no notification. It is short
-// because some servers send the response header only with their first message.
+// listenOpenTimeout bounds the wait for the stream. It is short because some servers send the response header only with
+// their first message.
 const listenOpenTimeout = 300 * time.Millisecond
 
 // reopenUntilRefused opens a stream again whenever it ends, with growing delays, until it is refused or ctx ends.
@@ -50,7 +49,7 @@ func reopenUntilRefused(ctx context.Context, once func(context.Context) (refused
 		if once(ctx) {
 			return
 		}
-		// Servers and proxies end idle streams; one that lasted is no failure.
+		// Servers and proxies end idle streams.
 		if time.Since(opened) > steadyAfter {
 			wait = firstDelay
 		}
@@ -62,8 +61,8 @@ func reopenUntilRefused(ctx context.Context, once func(context.Context) (refused
 	}
 }
 
-// readListenStream opens the stream and reads it to its end. It reports true where the server refuses: it does not
-// offer the stream, or has forgotten the session, which the next request will show.
+// readListenStream opens the stream and reads it to its end. It returns true if the server refuses: it does not offer
+// the stream, or has forgotten the session.
 func readListenStream(ctx context.Context, poster httpPoster, stream *rpcConn, opened func()) (refused bool) {
 	resp, err := poster.open(ctx)
 	if err != nil {
@@ -71,7 +70,7 @@ func readListenStream(ctx context.Context, poster httpPoster, stream *rpcConn, o
 	}
 	defer resp.Body.Close()
 	opened()
-	// Servers may end the stream at any time: its error carries no news.
+	// Servers may end the stream at any time, so its error means nothing.
 	_ = readEvents(resp.Body, func(_ string, data []byte) error {
 		stream.receive(data)
 		return nil

@@ -9,8 +9,8 @@ import (
 	"ravenbot/internal/core/text"
 )
 
-// LogLine is one line of a server's log. Stream is stderr, stdout (output that is not a
-// message), message (a log notification) or bot (what we did).
+// LogLine is one line of a server's log. Stream is stderr, stdout (output other than messages), message (a log
+// notification) or bot (an action of the bot).
 type LogLine struct {
 	Time   time.Time `json:"time"`
 	Stream string    `json:"stream,omitempty"`
@@ -18,29 +18,28 @@ type LogLine struct {
 }
 
 const (
-	// maxLogLines lines of maxLogLine bytes, 1 MB, are the most that the log of one server holds.
+	// The log of a server has at most maxLogLines lines of maxLogLine bytes, 1 MB.
 	maxLogLines = 500
 	maxLogLine  = 2 << 10 // bytes
 )
 
-// logBuffer holds the newest lines of a server as they came; they are cleaned when read, so that a flood costs little.
-// It is safe for concurrent use.
+// logBuffer contains the newest raw lines of a server. They are cleaned when read, so that a flood costs little. It is
+// safe for concurrent use.
 type logBuffer struct {
 	now     func() time.Time
 	mu      sync.Mutex
 	entries []LogLine // oldest first
 }
 
-// add appends a line; only its first maxLogLine bytes are kept.
 func (r *logBuffer) add(stream string, text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// append moves the lines to new memory now and then, which frees those that are cut off here.
+	// append moves the lines to new memory from time to time, which frees the old ones.
 	r.entries = append(r.entries, LogLine{r.now(), stream, string(text[:min(len(text), maxLogLine)])})
 	r.entries = r.entries[max(0, len(r.entries)-maxLogLines):]
 }
 
-// lines returns all lines, oldest first, cleaned and with secrets masked.
+// lines returns all lines, oldest first, cleaned and with masked secrets.
 func (r *logBuffer) lines(mask func(string) string) []LogLine {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,10 +50,10 @@ func (r *logBuffer) lines(mask func(string) string) []LogLine {
 	return list
 }
 
-// npmLogNote is how npm and npx end what they say of an error, without its reason.
+// npmLogNote is in the last line of errors of npm and npx, which contains no reason.
 const npmLogNote = "A complete log of this run can be found in"
 
-// linesSince returns the lines of a stream that say something and were written at a time or later, oldest first.
+// linesSince returns the meaningful lines of a stream since a time, oldest first.
 func (r *logBuffer) linesSince(began time.Time, stream string, mask func(string) string) []string {
 	var said []string
 	for _, l := range r.lines(mask) {

@@ -1,19 +1,19 @@
-// Package mcp is the host of MCP servers: it starts or connects to each configured server and each one added at run
-// time, keeps it connected, and offers its tools.
+// Package mcp is the host of MCP servers: it starts or connects to each configured or added server, keeps it connected,
+// and offers its tools.
 //
-// It promises that a server cannot hurt the bot or another server. Each server has its own supervisor, which connects
-// in the background, checks regularly whether the server is alive, and restarts it with growing delays when it is not.
-// Every request has a deadline, every message and every log a size limit. Processes get a short list of harmless
-// environment variables, are ended together with everything they started, and are always reaped. A call is sent once:
-// after a lost connection it is repeated only if the tool declares that repeating is harmless. Changing the set of
-// servers affects only those that changed, and not who holds a lease on them (Lease).
+// It promises that a server cannot hurt the bot or another server. Each server has a supervisor, which connects in the
+// background, checks the server regularly, and restarts it with growing delays. Every request has a deadline, every
+// message and log a size limit. Processes get a short list of harmless environment variables, are ended with all their
+// descendants, and are always reaped. A lost call is repeated only if the tool declares that repeating is harmless.
+// Changing the set of servers affects only the changed servers, and no holder of a lease on them (Lease).
 //
-// The description of a tool is pinned when it is first seen. A tool that changes is quarantined until somebody approves
-// it, hidden characters are removed before a model sees them, and no tool can take the name of another server's tool.
+// The description of a tool is pinned when it is first seen. A changed tool is quarantined until somebody approves it,
+// hidden characters are removed before a model sees them, and no tool can take the name of another server's tool.
 // Servers may ask people and models only on behalf of the caller of a running call.
 //
-// Tool schemas are kept as the server wrote them. Callers validate arguments before a call; package policy decides who
-// may call what. Results are untrusted text: their size is limited here, whoever shows them makes them safe to show.
+// Tool schemas stay as the server wrote them. Callers validate arguments before a call; package policy decides who may
+// call which tool. Results are untrusted text: their size is limited here, and the code that shows them makes them safe
+// to show.
 package mcp
 
 import (
@@ -48,38 +48,37 @@ type Config struct {
 	Command string            // the program; looked for in PATH, or relative to Dir
 	Args    []string          // passed unchanged; no shell reads them
 	Env     map[string]string // added to the few variables that every server gets
-	Allow   []string          // paths that it may open although they are protected
-	// NoNetwork starts its process without a network, or not at all where that cannot be enforced.
+	Allow   []string          // protected paths that it may open
+	// NoNetwork starts its process without a network. If that cannot be enforced, the process does not start.
 	NoNetwork bool
-	MaxMemory int64  // bytes that its processes may use together, on Linux; 0: not limited
+	MaxMemory int64  // bytes of all its processes, on Linux; 0: not limited
 	Dir       string // working directory; "": the bot's
 
 	URL       string            // http or https
-	Headers   map[string]string // sent only to the origin of URL
+	Headers   map[string]string // only for the origin of URL
 	Transport string            // Stdio, HTTP or SSE; "": by Command or URL, HTTP before SSE
 	PerUser   bool              // each user signs in separately: see SignIns
-	User      string            // set by the host: the user of this connection; "": shared, or the operator's
-	Protocol  string            // the only version to speak, as "2025-06-18"; "": what the server prefers
+	User      string            // set by the host: the user of this connection; "": the operator
+	Protocol  string            // the only version to speak, as "2025-06-18"; "": any
 
 	Timeout  time.Duration // of one call; 0: 30 s
-	Include  []string      // names of tools to offer, * matches anything; empty: all
+	Include  []string      // names of tools to offer, with *; empty: all
 	Exclude  []string      // names of tools not to offer
-	Eager    bool          // connect when the host starts, even if the tools are known from Store
+	Eager    bool          // connect at the start, even if Store has the tools
 	Disabled bool          // never connect
 	Hold     bool          // its tools wait for Approve when they are first seen
 	Runs     string        // its command line or address for people, with secrets masked
 
-	SignIn config.ServerOAuth // how the bot signs in where the server requires it
+	SignIn config.ServerOAuth // how the bot signs in if the server requires it
 	// AllowPrivateHosts are private hosts and networks that a sign-in may reach.
 	AllowPrivateHosts []string
 }
 
-// Schemas checks JSON against JSON Schema. It must be safe for concurrent use and for
-// schemas and values from untrusted servers.
+// Schemas checks JSON against JSON Schema. It must be safe for concurrent use, and for untrusted schemas and values.
 type Schemas interface {
-	// Check returns an object that satisfies a schema, repaired if necessary, or an error that says what is wrong.
+	// Check returns an object that matches a schema, repaired if necessary, or an error for the sender.
 	Check(schema, object json.RawMessage) (json.RawMessage, error)
-	// Fits returns an error that says what is wrong with a value; it repairs nothing.
+	// Fits returns an error if a value does not match a schema.
 	Fits(schema, value json.RawMessage) error
 }
 
@@ -87,67 +86,62 @@ type Schemas interface {
 type Options struct {
 	Servers []Config
 
-	// HealthInterval is how often a connected server is asked for its tools,
-	// which also shows that it is alive; 0: 60 s.
+	// HealthInterval is the time between regular checks, which list the tools; 0: 60 s.
 	HealthInterval time.Duration
 	// StatusTTL is the age at which reading a status triggers a check; 0: 300 s.
 	StatusTTL time.Duration
-	// StartTimeout is how long a server may take to start and list its tools; 0: 120 s.
+	// StartTimeout bounds the start of a server, and listing its tools; 0: 120 s.
 	StartTimeout time.Duration
 
-	// Store keeps what is known of servers over restarts, under kind/server: "tools", so that a server need not be
-	// started before its first call, and "pins", the tools as they were first seen or approved. The JSON null deletes.
-	// Processes that share a store see what the others saved: pins are read again before they are written. nil: nothing
-	// is kept, and every server is connected when the host starts.
+	// Store keeps facts about servers across restarts, under kind/server: "tools", so that a server starts only at its
+	// first call, and "pins", the tools as first seen or approved. JSON null deletes. Several processes may share a
+	// store: pins are read again before they are written. If Store is nil, nothing is kept, and all servers connect at
+	// the start.
 	Store store.Blobs
-	// StartAfter delays the start of servers until it is closed; tools known from Store
-	// are listed at once. nil: servers start with the host.
+	// StartAfter delays the start of servers until it is closed; tools in Store are listed at once. It may be nil.
 	StartAfter <-chan struct{}
-	// Ask puts a server's question to the person on whose behalf it is called: ctx carries the tool.Caller and ends
-	// with the call. It may take 15 minutes; on an error the server is told that there is no answer. nil: elicitation
-	// is not announced to servers.
+	// Ask puts a server's question to the person on whose behalf it is called. ctx carries the tool.Caller and ends
+	// with the call. It may take 15 minutes. After an error the server gets no answer. If Ask is nil, servers cannot
+	// ask.
 	Ask func(ctx context.Context, q Question) (Answer, error)
-	// Sample has a model answer a server, with a ctx as for Ask; on an error the server
-	// is refused. nil: sampling is not announced to servers.
+	// Sample answers a server with a model; ctx is as for Ask. After an error the request is refused. If Sample is nil,
+	// servers cannot use models.
 	Sample func(ctx context.Context, s SamplingRequest) (SamplingResult, error)
-	Roots  []Root // nil: roots are not announced to servers
-	// Schemas checks answers to servers, and structured results from them. nil: nothing is checked here.
+	Roots  []Root // nil: servers get no roots
+	// Schemas checks answers to servers and structured results. If it is nil, nothing is checked.
 	Schemas Schemas
 
-	// IsReserved reports whether a name belongs to a tool of the bot itself. It must not
-	// call the Host. nil: no name does.
+	// IsReserved reports whether a name belongs to a tool of the bot itself. It must not call the Host. It may be nil.
 	IsReserved func(name string) bool
-	Version    string // our version, as servers are told
+	Version    string // of the bot, for servers
 	Log        *slog.Logger
 	Now        func() time.Time // nil: time.Now
 
 	SignIns SignIns // nil: servers get only the configured headers
 
-	// Protected returns the paths that processes of servers must not open, such as the store, its
-	// keys and the configuration; it is called at each start of one. nil: servers are not isolated.
+	// Protected returns the paths that processes of servers must not open, such as the store, its keys and the
+	// configuration, at each start. If it is nil, servers are not isolated.
 	Protected func() []string
-	// Guard returns the paths that the process of a server must not change, next to other servers; it is called like Protected.
-	// nil: there are none.
+	// Guard returns the paths that a server's process must not change, at each start. It may be nil.
 	Guard func(c Config, others []Config) []string
-	// OwnFolders returns the only paths that the process of a server can write to, next to its cache. A server is not started
-	// where that cannot be enforced. nil: it can write wherever it is not kept from it.
+	// OwnFolders returns the only paths that a server's process may change, in addition to its cache. If that cannot be
+	// enforced, the server does not start. It may be nil.
 	OwnFolders func(c Config) []string
 
-	Watcher Watcher // nil: nobody is told of the processes of servers
+	Watcher Watcher // may be nil
 
-	// Set by tests alone; 0: the defaults.
+	// Only tests set these; 0: the defaults.
 	silence       time.Duration // see defaultSilence
-	reconnectWait time.Duration // how long a call waits for a lost server that is about to be connected again
+	reconnectWait time.Duration // how long a call waits for a lost server that is about to reconnect
 }
 
-// Watcher is told of the processes of servers, to end them should the bot be killed.
+// Watcher ends the processes of servers if the bot is killed.
 type Watcher interface {
-	// Watch is called with the id of every process group that is started, and returns a
-	// function to be called before the system can reuse that id. It must not block.
+	// Watch is called with the id of each process group. The function that it returns is called before the system can
+	// reuse the id. It must not block.
 	Watch(group int) (done func())
 }
 
-// withDefaults returns options with the defaults for those that are zero.
 func withDefaults(o Options) Options {
 	o.HealthInterval = cmp.Or(o.HealthInterval, 60*time.Second)
 	o.StatusTTL = cmp.Or(o.StatusTTL, 300*time.Second)
@@ -166,8 +160,8 @@ func withDefaults(o Options) Options {
 
 const maxServerName = 100 // bytes
 
-// check returns what is wrong with an entry, for the operator. A disabled entry needs only a valid
-// name. Whether a command exists is found out when it is started.
+// check returns an error for the operator if an entry is invalid. A disabled entry needs only a valid name. The command
+// is looked up at the start.
 func check(c Config) error {
 	switch {
 	case c.Name == "":

@@ -7,12 +7,12 @@ import (
 	"ravenbot/internal/core/tool"
 )
 
-// WhyMissing returns the server whose tool a model calls by a name that is not offered now, and what to tell the model
-// and the user: why, and what can be done. Both are empty where the name is that of no server's tool.
+// WhyMissing returns the server of a tool that is not offered now, and an explanation with a remedy for the model and
+// the user. Both are empty if no server owns the name.
 func (h *Host) WhyMissing(name string) (serverName, why string) {
 	var owner *server
 	for _, s := range h.sortedServers() {
-		// The name of a server may begin with that of another.
+		// The name of a server may begin with the name of another one.
 		if strings.HasPrefix(name, toolPrefix(s.c.Name)) && (owner == nil || len(s.c.Name) > len(owner.c.Name)) {
 			owner = s
 		}
@@ -23,11 +23,10 @@ func (h *Host) WhyMissing(name string) (serverName, why string) {
 	return owner.c.Name, owner.whyMissing(name)
 }
 
-// toolPrefix returns what the names of a server's tools begin with.
+// toolPrefix returns the beginning of the names of a server's tools.
 func toolPrefix(server string) string { return strings.TrimSuffix(tool.SafeName(server, "x"), "x") }
 
-// whyMissing returns why a tool is not offered; empty: the server has no such tool, and nothing
-// keeps it from having one.
+// whyMissing explains why a tool is not offered. It returns "" if the server simply has no such tool.
 func (s *server) whyMissing(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

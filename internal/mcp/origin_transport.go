@@ -21,51 +21,47 @@ import (
 
 const (
 	maxRedirects      = 5
-	sessionEndTimeout = 2 * time.Second // of the request that ends a session
+	sessionEndTimeout = 2 * time.Second // for the request that ends a session
 )
 
 // SignIns signs in to servers whose credentials are not configured as headers. It must be safe for concurrent use.
 type SignIns interface {
-	// Authorize returns a RoundTripper that sends requests to a server over next, with the credentials. Its errors that
-	// have a method Authorizing are shown as they are; one that also has a method Link says that a person has to
-	// consent first (see oauth.ConsentNeededError).
+	// Authorize returns a RoundTripper that adds credentials to requests and sends them over next. Errors with a method
+	// Authorizing are shown unchanged. A further method Link means that a person must consent first (see
+	// oauth.ConsentNeededError).
 	Authorize(c Config, next http.RoundTripper) http.RoundTripper
-	// Waiting returns the consent that a server waits for, or nil. It must not call the Host.
+	// Waiting returns the consent that a server needs, or nil. It must not call the Host.
 	Waiting(c Config) *Consent
 }
 
-// originTransport is the RoundTripper of servers over HTTP: the configured headers go only to the
-// configured origin, the size of answers is limited, and the proxies of the environment are not
-// used. It has no deadline for whole answers, because event streams last; those who call set one.
+// originTransport is the RoundTripper for servers over HTTP. It sends configured headers only to the configured origin,
+// limits answers, and ignores proxies of the environment. Callers set deadlines, because event streams last.
 type originTransport struct {
 	origin     *url.URL
 	agent      string         // User-Agent, unless the headers have one
-	answers    *resident.Pool // what large answers of all servers take
+	answers    *resident.Pool // memory for large answers of all servers
 	headers    map[string]string
 	authorized http.RoundTripper // with the credentials of SignIns
-	close      func()            // ends all connections, once no request is under way
+	close      func()            // ends all connections when no request is running
 }
 
-// newOriginTransport returns a transport for one server: headers of the configuration are sent to its origin alone, and
-// close ends all of its connections.
 func newOriginTransport(origin *url.URL, headers map[string]string) *originTransport {
 	base := &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     90 * time.Second,
 		ForceAttemptHTTP2:   true,
-		// A connection that is dead is closed, though a listen stream may be silent for hours.
+		// Closes a dead connection, although a listen stream may be silent for hours.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
 	}
 	return &originTransport{
 		origin:     origin,
 		headers:    headers,
 		authorized: sessionTransport{base},
-		close:      base.CloseIdleConnections, // also those that become idle afterwards
+		close:      base.CloseIdleConnections, // including those that become idle later
 	}
 }
 
-// originTransport returns a transport to the server, with the credentials of SignIns.
 func (s *server) originTransport(at *url.URL) *originTransport {
 	g := newOriginTransport(at, s.c.Headers)
 	g.answers, g.agent = s.h.answers, "ravenbot/"+s.o.Version
@@ -75,13 +71,12 @@ func (s *server) originTransport(at *url.URL) *originTransport {
 	return g
 }
 
-// client returns a client that follows redirects only within the origin, as another host
-// could otherwise receive the tool calls, arguments included, and only if they keep the
-// method: after a 301 or 302 Go sends a GET without the message.
+// client returns a client that follows redirects only within the origin, because another host would receive the tool
+// calls, and only with the same method: after a 301 or 302 Go sends a GET without the message.
 func (g *originTransport) client() *http.Client {
 	return &http.Client{Transport: g, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if !isSameOrigin(r.URL, g.origin) || r.Method != via[0].Method {
-			// Without the query, which may hold a secret.
+			// Without the query, which may contain a secret.
 			return fmt.Errorf("the server redirects to %s://%s%s: if that is right, write it as the url",
 				r.URL.Scheme, r.URL.Host, r.URL.EscapedPath())
 		}
@@ -92,8 +87,7 @@ func (g *originTransport) client() *http.Client {
 	}}
 }
 
-// isSameOrigin reports whether scheme, host and port are equal. A default port that only one of
-// them names makes them differ.
+// isSameOrigin reports whether scheme, host and port are equal. An explicit default port makes a difference.
 func isSameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Host, b.Host)
 }
@@ -103,7 +97,7 @@ func (g *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	var ctx context.Context
 	var cancel context.CancelFunc
 	if r.Method == http.MethodDelete {
-		// It ends a session: a server that hangs must not hold up the end of the connection.
+		// The end of a session: a server that hangs must not delay the end of the connection.
 		ctx, cancel = context.WithTimeout(r.Context(), sessionEndTimeout)
 	} else {
 		ctx, cancel = context.WithCancel(r.Context())
@@ -132,8 +126,8 @@ func (g *originTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// send sends a request. If the server refuses a call with 429 and asks for a pause within the time of the call, send
-// waits and sends it again.
+// send sends a request. If the server refuses a call with 429 and asks for a pause that the call has time for, send
+// waits and tries again.
 func (g *originTransport) send(r *http.Request) (*http.Response, error) {
 	for {
 		resp, err := g.authorized.RoundTrip(r)
@@ -157,9 +151,9 @@ func (g *originTransport) send(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// sessionTransport answers 404, as the specification demands, for servers that refuse a session which they have
-// forgotten with another status: 400 as the examples of the TypeScript SDK do, 401 as the Rust SDK did, 403 or 503
-// (seen 2026-11). Such a server has not run the request.
+// sessionTransport answers 404, as the specification demands, if a server refuses a forgotten session with another
+// status: 400 (examples of the TypeScript SDK), 401 (Rust SDK), 403 or 503 (seen 2026-11). Such a server has not run
+// the request.
 type sessionTransport struct{ next http.RoundTripper }
 
 // RoundTrip makes a request.
@@ -171,7 +165,7 @@ func (t sessionTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch resp.StatusCode {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable:
-		head, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // an error comes again when the rest is read
+		head, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // reading the rest returns an error again
 		said := bytes.ToLower(head)
 		if bytes.Contains(said, []byte("session")) || bytes.Contains(said, []byte("not initialized")) {
 			resp.StatusCode = http.StatusNotFound
@@ -185,19 +179,18 @@ func (t sessionTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 const (
-	// smallAnswer is how many bytes of an answer, or of one event, are read without waiting for memory.
+	// smallAnswer is the size in bytes up to which an answer, or one event, is read without waiting for memory.
 	smallAnswer = 1 << 20
-	// answerMemory is how many times its size an answer takes at most until it is decoded: 31 MB were in use for one of 10 MB
-	// (heap profile of 2026-11-27).
+	// answerMemory is the memory for an answer in multiples of its size (31 MB for one of 10 MB, profile of
+	// 2026-11-27).
 	answerMemory = 4
-	// largeAnswerTime is how long a large answer may take to arrive, once there is memory for it: others wait for that.
+	// largeAnswerTime bounds the time of a large answer after it gets memory, because others wait for the memory.
 	largeAnswerTime = 30 * time.Second
 )
 
-// answerBody is a response body that fails beyond maxMessageBytes: of the whole body, or of one event of an event stream.
-// What is larger than smallAnswer waits for memory.
-// Each line of an event stream ends with a line feed: the standard also allows carriage returns, with and without one,
-// and a byte order mark at the beginning (HTML, 9.2.6), which the library does not read (mcp-go v1.2.1, 2026-11).
+// answerBody is a response body that fails beyond maxMessageBytes, counted for the whole body or for one event of a
+// stream. Beyond smallAnswer it waits for memory. In event streams it converts line ends to line feeds and removes a
+// byte order mark (HTML, 9.2.6), because the library reads no others (mcp-go v1.2.1, 2026-11).
 type answerBody struct {
 	io.ReadCloser
 	isStream bool
@@ -205,14 +198,14 @@ type answerBody struct {
 	memory   *resident.Pool
 	ctx      context.Context // of the request
 	cancel   context.CancelFunc
-	free     func() // gives back the memory of a large answer; nil: there is none
+	free     func() // releases the memory of a large answer; may be nil
 	size     int    // bytes of the body, or of the event so far
 	mark     int    // bytes of a byte order mark so far
-	last     byte   // the newest byte as it came
-	isBroken bool   // what was returned last is a line break
+	last     byte   // the newest byte before conversion
+	isBroken bool   // the newest byte returned is a line break
 }
 
-// Read fails with errTooLong once the limit is passed. It waits for no more of the body than there is.
+// Read fails with errTooLong beyond the limit.
 func (b *answerBody) Read(p []byte) (int, error) {
 	if b.size > smallAnswer && b.free == nil {
 		if err := b.takeMemory(); err != nil {
@@ -238,7 +231,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return len(kept), err
 }
 
-// takeMemory waits for the memory of a large answer. From then on the rest has largeAnswerTime to arrive.
+// takeMemory waits for the memory of a large answer. The rest of the answer then has largeAnswerTime.
 func (b *answerBody) takeMemory() error {
 	size := int64(maxMessageBytes)
 	if b.length >= 0 && !b.isStream {
@@ -259,7 +252,7 @@ func (b *answerBody) takeMemory() error {
 	return nil
 }
 
-// normalize converts the next byte of an event stream. It returns false if the byte is left out.
+// normalize converts the next byte of an event stream. It returns false if the byte is dropped.
 func (b *answerBody) normalize(c *byte) bool {
 	const mark = "\uFEFF"
 	if b.mark < len(mark) && *c == mark[b.mark] {

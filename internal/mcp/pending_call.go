@@ -12,35 +12,34 @@ import (
 )
 
 const (
-	// A call that reports progress may take progressFactor times its timeout, but no longer than maxProgressTime.
+	// A call that reports progress may take progressFactor times its timeout, up to maxProgressTime.
 	progressFactor  = 10
 	maxProgressTime = 15 * time.Minute
 	// minReportInterval is the minimum time between two progress notes to the caller.
 	minReportInterval = time.Second
 )
 
-// pendingCall is a call that waits for its result. Its timeout is paused while a person
-// or a model of ours is asked something for it, and extended by progress.
+// pendingCall is a call without a result yet. Questions to a person or a model pause its timeout, and progress extends
+// it.
 type pendingCall struct {
 	ctx     context.Context // ends with the call; its cause is the reason
 	cancel  context.CancelCauseFunc
 	conn    *connection
 	tool    string
-	token   string // by which the server names it in notes on its progress
+	token   string // names the call in progress notifications
 	caller  tool.Caller
 	timeout time.Duration
 
 	mu          sync.Mutex // guards the fields below; taken after connection.mu is released
 	timer       *time.Timer
 	deadline    time.Time // when the time is up
-	maxDeadline time.Time // progress does not carry beyond
-	paused      int       // pauses that have not ended
-	pausedAt    time.Time // when it was paused
-	reportedAt  time.Time // when the caller was last told of progress
-	requests    int       // what the server wanted of us meanwhile
+	maxDeadline time.Time // limit for extensions by progress
+	paused      int       // current pauses
+	pausedAt    time.Time // begin of the pause
+	reportedAt  time.Time // time of the last progress note to the caller
+	requests    int       // number of requests of the server
 }
 
-// callTimeoutError says that a call has not been answered in time.
 type callTimeoutError struct{ after time.Duration }
 
 func (e callTimeoutError) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
@@ -53,8 +52,8 @@ func callFromContext(ctx context.Context) *pendingCall {
 	return f
 }
 
-// beginCall registers a call and starts its timeout; the function returned ends it. The call ends with a
-// callTimeoutError as its cause when the time is up, and with the cause of ctx when that ends first.
+// beginCall registers a call and starts its timeout; the returned function ends it. The cause of the call's context is
+// a callTimeoutError after the timeout, or the cause of ctx.
 func (c *connection) beginCall(ctx context.Context, name string, timeout time.Duration) (*pendingCall, func()) {
 	now := time.Now()
 	f := &pendingCall{
@@ -68,7 +67,7 @@ func (c *connection) beginCall(ctx context.Context, name string, timeout time.Du
 	inner, cancel := context.WithCancelCause(ctx)
 	f.cancel = cancel
 	f.ctx = context.WithValue(inner, callKey{}, f)
-	// Held until the timer is set: once the call is registered, a progress notification or a question may reach for it.
+	// Held until the timer is set, because a notification may already find the registered call.
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c.mu.Lock()
@@ -93,7 +92,7 @@ func (f *pendingCall) expire() {
 	now := time.Now()
 	switch {
 	case f.paused > 0:
-		// The timer fired just before pause could stop it; resume sets it again.
+		// The timer fired just before pause; resume sets it again.
 	case now.Before(f.deadline):
 		f.timer.Reset(f.deadline.Sub(now))
 	default:
@@ -101,7 +100,6 @@ func (f *pendingCall) expire() {
 	}
 }
 
-// timeLeft returns how long the call may still take, as things are.
 func (f *pendingCall) timeLeft() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,11 +116,11 @@ func (f *pendingCall) pause() {
 	}
 }
 
-// resume ends one pause. With the last one the deadlines move by the time that the call was paused.
+// resume ends one pause. The last one moves the deadlines by the length of the pause.
 func (f *pendingCall) resume() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// A pause of maxPersonWait must not use up the time that progress may add.
+	// Both: a long pause must not use up the time that progress may add.
 	if f.paused--; f.paused == 0 {
 		waited := time.Since(f.pausedAt)
 		f.deadline, f.maxDeadline = f.deadline.Add(waited), f.maxDeadline.Add(waited)
@@ -130,15 +128,14 @@ func (f *pendingCall) resume() {
 	}
 }
 
-// extend gives the call more time. A timer that fires earlier is set again by expire.
+// extend gives the call more time. If the timer fires early, expire sets it again.
 func (f *pendingCall) extend(more time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.deadline, f.maxDeadline = f.deadline.Add(more), f.maxDeadline.Add(more)
 }
 
-// allowRequest counts a request of the server during the call, and reports whether it is one of the first
-// maxRequestsPerCall.
+// allowRequest counts a request of the server during the call. It returns false after maxRequestsPerCall.
 func (f *pendingCall) allowRequest() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,12 +143,11 @@ func (f *pendingCall) allowRequest() bool {
 	return f.requests <= maxRequestsPerCall
 }
 
-// recordProgress extends the deadline, and passes the note to the caller unless the last
-// one was less than minReportInterval ago.
+// recordProgress extends the deadline and reports the note to the caller, at most once per minReportInterval.
 func (f *pendingCall) recordProgress(note string) {
 	now := time.Now()
 	f.mu.Lock()
-	// Each sign of progress gives the call a whole timeout from now, up to maxDeadline.
+	// Progress extends the deadline to a whole timeout from now, up to maxDeadline.
 	if more := now.Add(f.timeout); more.After(f.deadline) {
 		f.deadline = more
 		if more.After(f.maxDeadline) {
@@ -168,7 +164,6 @@ func (f *pendingCall) recordProgress(note string) {
 	}
 }
 
-// handleProgress passes a progress notification to its call.
 func (c *connection) handleProgress(fields map[string]any) {
 	token, _ := fields["progressToken"].(string)
 	c.mu.Lock()
@@ -179,7 +174,7 @@ func (c *connection) handleProgress(fields map[string]any) {
 	}
 }
 
-// progressNote returns a progress notification in a few words: "3 of 10: copying".
+// progressNote formats a progress notification: "3 of 10: copying".
 func progressNote(fields map[string]any) string {
 	message, _ := fields["message"].(string)
 	message = text.Cut(text.OneLine(message), 150)
@@ -197,7 +192,6 @@ func progressNote(fields map[string]any) string {
 	return note
 }
 
-// handleLog writes a log notification of the server into its log.
 func (c *connection) handleLog(fields map[string]any) {
 	data, isText := fields["data"].(string)
 	if !isText {
@@ -214,9 +208,9 @@ func (c *connection) handleLog(fields map[string]any) {
 	c.s.logs.add("message", []byte(level+": "+data))
 }
 
-// callsBehind returns the calls that a request of the server may belong to: the one on whose stream it came, else all
-// pending calls if they have the same caller and conversation. Otherwise it returns nil: over one pipe a request does
-// not say which call it is about, and nobody may be asked on behalf of somebody else.
+// callsBehind returns the calls that a request of the server may belong to: the call on whose stream it came, or all
+// pending calls if they have the same caller and conversation. Otherwise it returns nil, because nobody may be asked on
+// behalf of another person.
 func (c *connection) callsBehind(ctx context.Context) []*pendingCall {
 	if f := callFromContext(ctx); f != nil {
 		return []*pendingCall{f}
@@ -233,18 +227,16 @@ func (c *connection) callsBehind(ctx context.Context) []*pendingCall {
 	return all
 }
 
-// hasCallerOf reports whether two calls were made by the same user in the same conversation.
+// hasCallerOf reports whether two calls have the same user and conversation.
 func (f *pendingCall) hasCallerOf(o *pendingCall) bool {
 	return f.caller.User.ID == o.caller.User.ID && f.caller.Conversation == o.caller.Conversation
 }
 
-// pauseCalls pauses the timeouts of calls until the function returned is called. It
-// returns a context for what is done on their behalf: it has the values of the first
-// call, and ends with the last of them, with the connection, or after limit.
+// pauseCalls pauses the timeouts of calls until end is called. The returned context has the values of the first call.
+// It ends when all calls have ended, with the connection, or after limit.
 func (c *connection) pauseCalls(calls []*pendingCall, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(calls[0].ctx), limit)
-	// One request of the server may belong to any of the calls, so it pauses them all, and
-	// lasts until the last of them ends.
+	// The request may belong to any of the calls.
 	for _, f := range calls {
 		f.pause()
 	}

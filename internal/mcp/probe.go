@@ -25,8 +25,7 @@ func ConfiguredStatus(servers []Config) []Status {
 	return list
 }
 
-// Probe starts or reaches one server, returns its tools, and ends it. It fails where the server cannot be reached,
-// or ctx ends.
+// Probe starts or reaches one server, returns its tools, and ends it.
 func Probe(ctx context.Context, c Config, version string) ([]ToolInfo, error) {
 	host, err := NewHost(Options{Servers: []Config{c}, Version: version, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -39,7 +38,7 @@ func Probe(ctx context.Context, c Config, version string) ([]ToolInfo, error) {
 	if err := host.Wait(ctx, c.Name); err != nil {
 		return nil, err
 	}
-	// The end of ctx ends the host, too, and with it an attempt that then counts as made.
+	// The end of ctx also ends the host and the attempt, without an error.
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -20,42 +20,40 @@ const (
 	ChangedTool = "changed"
 )
 
-// Change is a tool that waits for Approve: it differs from what was first seen or last approved, or it was added later.
-// An added one that is not suspicious is offered meanwhile.
+// Change is a tool that waits for Approve: it has changed, or was added later. An added tool that is not suspicious is
+// offered meanwhile.
 type Change struct {
 	Tool   string   `json:"tool"`
 	Kind   string   `json:"kind"`   // AddedTool or ChangedTool
-	Before string   `json:"before"` // as approved, for people to read; hidden characters are written as their code
-	After  string   `json:"after"`  // as it is now
+	Before string   `json:"before"` // as approved, for people; hidden characters appear as their codes
+	After  string   `json:"after"`  // the current form
 	Diff   string   `json:"diff"`   // from Before to After, by lines
 	Flags  []string `json:"flags,omitempty"`
 }
 
-// pins are the tools of a server as they were first seen or last approved. They are stored, and shared by all processes
-// with the same store. A tool that a server no longer lists keeps its pin, so that it cannot come back changed.
+// pins are the tools of a server as first seen or last approved. They are stored and shared by all processes with the
+// same store. A removed tool keeps its pin, so that it cannot come back changed.
 type pins struct {
 	Entry string         `json:"entry"` // see entryIdentity
 	Tools map[string]pin `json:"tools"`
-	Held  bool           `json:"held,omitempty"` // none of its tools was ever approved, and one has to be
+	Held  bool           `json:"held,omitempty"` // its tools need an approval, and never had one
 	lost  bool           // the stored pins could not be read
 }
 
 type pin struct {
 	Hash string   `json:"hash"` // toolSpec.hash of Tool
 	Tool toolSpec `json:"tool"`
-	// Later: it came after the first list, and nobody has approved it.
+	// Later marks a tool that was added after the first list and was not approved.
 	Later bool `json:"later,omitempty"`
 }
 
-// entryIdentity returns a hash of the program or address. An entry that names another one
-// is another server, whose tools are seen for the first time.
+// entryIdentity returns a hash of the program or address. Another one is another server, whose tools are new.
 func (s *server) entryIdentity() string {
 	c := normalize(s.c)
 	return hashJSON(c.Command, c.Args, c.URL)
 }
 
-// restorePins takes over the stored pins. If they exist but cannot be read, all tools
-// wait for Approve: which of them have changed is unknown.
+// restorePins loads the stored pins. If they cannot be read, all tools wait for Approve, because any may have changed.
 func (s *server) restorePins() {
 	p, err := s.storedPins()
 	if err != nil {
@@ -65,7 +63,7 @@ func (s *server) restorePins() {
 	s.pins = p
 }
 
-// storedPins returns the pins that the store keeps of this entry, or nil.
+// storedPins returns the stored pins of this entry, or nil.
 func (s *server) storedPins() (*pins, error) {
 	data, err := s.loadSaved(kindPins)
 	var p pins
@@ -81,7 +79,7 @@ func (s *server) storedPins() (*pins, error) {
 	return &p, nil
 }
 
-// takeOver adds what another process has approved or seen first, and reports whether that changes anything.
+// takeOver adds the stored pins of other processes. It returns true if that changes anything.
 func (p *pins) takeOver(stored pins) (changed bool) {
 	for name, one := range stored.Tools {
 		if known := p.Tools[name]; known.Hash != one.Hash || known.Later && !one.Later {
@@ -94,7 +92,7 @@ func (p *pins) takeOver(stored pins) (changed bool) {
 	return changed
 }
 
-// reloadPins takes up which tools other processes that share the store have approved.
+// reloadPins applies approvals of other processes.
 func (h *Host) reloadPins() {
 	for _, s := range h.sortedServers() {
 		if s.takeOverPins() {
@@ -103,48 +101,45 @@ func (h *Host) reloadPins() {
 	}
 }
 
-// takeOverPins decides again which tools are offered where another process has approved any, and reports whether it
-// pinned any.
+// takeOverPins applies the pins of other processes to a server. It returns true if new pins must be saved.
 func (s *server) takeOverPins() (pinned bool) {
-	// Under the lock, so that no older copy is taken over while a newer one is being saved here.
+	// Under the lock, so that it does not read an older copy while a newer one is saved.
 	s.savingPins.Lock()
 	defer s.savingPins.Unlock()
-	stored, _ := s.storedPins() // an error changes nothing here
+	stored, _ := s.storedPins() // after an error nothing changes
 	if stored == nil {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pins == nil {
-		// Marked as lost, so that takeOver takes Held over as well. With pins the first list here is not
-		// trusted as a whole, but compared with what other processes have pinned.
+		// Marked as lost, so that takeOver also sets Held. The first list here is then compared with the pins of other
+		// processes.
 		s.pins = &pins{Entry: stored.Entry, Tools: map[string]pin{}, lost: true}
 	}
 	return s.pins.takeOver(*stored) && s.decideTools()
 }
 
-// decidedTool is a tool with the decision whether it is offered, and, if not, why, in words for the operator.
+// decidedTool is a tool with the decision whether it is offered. why is the reason against it, for the operator.
 type decidedTool struct {
 	inspectedTool
 	state ToolState
 	why   string
-	later bool // it is offered, and waits for Approve all the same: see tool.Spec.Unapproved
+	later bool // it is offered, but waits for Approve: see tool.Spec.Unapproved
 }
 
-// isPending reports whether a tool waits for Approve.
 func (j decidedTool) isPending() bool { return j.later || j.state == ToolQuarantined }
 
-// decideTools decides which tools are offered, and reports whether it pinned any; s.mu is
-// held. It is repeated with each list of the server, and calls no server or store. Whoever calls it
-// saves the pins afterwards if it returns true: s.mu must not be held for that.
+// decideTools decides which tools are offered; s.mu is held. It is called after each list, and calls no server or
+// store. If it returns true, the caller saves the pins after it releases s.mu.
 func (s *server) decideTools() (pinned bool) {
-	// All tools of the first listing count as approved, unless the server is held. Later ones are offered only if
-	// nothing about them is suspicious, and changed ones never.
+	// The tools of the first list count as approved, unless the server is held. Later tools are offered unless they are
+	// suspicious, changed tools never.
 	first := s.pins == nil
-	// Not for an empty list: the first tools would else count as added later.
+	// An empty list does not count as the first one.
 	if first && len(s.inspected) > 0 {
 		s.pins = &pins{Entry: s.entryIdentity(), Tools: map[string]pin{}, Held: s.c.Hold}
-		pinned = s.c.Hold // a restart must not take the tools for known ones
+		pinned = s.c.Hold // so that the tools do not count as known after a restart
 	}
 	s.decisions, s.tools = make([]decidedTool, 0, len(s.inspected)), nil
 	for _, t := range s.inspected {
@@ -167,7 +162,6 @@ func (s *server) decideTools() (pinned bool) {
 			}
 			j.later = j.state == ToolOffered && known.Later
 		}
-		// What is refused or excluded is listed with its reason, for the operator.
 		if j.state == ToolOffered {
 			s.tools = append(s.tools, serverTool{s, t, j.later})
 		}
@@ -177,7 +171,7 @@ func (s *server) decideTools() (pinned bool) {
 	return pinned
 }
 
-// refuseTool returns why a tool cannot be offered, whatever was approved, or ToolOffered.
+// refuseTool returns the state and the reason of a tool that cannot be offered even if it is approved, or ToolOffered.
 func (s *server) refuseTool(t inspectedTool) (ToolState, string) {
 	switch {
 	case !s.isIncluded(t.Name):
@@ -189,19 +183,18 @@ func (s *server) refuseTool(t inspectedTool) (ToolState, string) {
 	if s.o.IsReserved != nil && s.o.IsReserved(name) {
 		return ToolRefused, fmt.Sprintf("its name for models, %s, belongs to a tool of the bot itself", name)
 	}
-	if s.retired.Load() { // its names belong to its successor; those who hold a lease know its tools
+	if s.retired.Load() { // its names belong to its successor, but holders of leases use its tools
 		return ToolOffered, ""
 	}
-	// Last, so that a tool which is not offered for another reason claims no name.
+	// Last, so that a tool that is not offered claims no name.
 	if owner, _ := s.h.toolNames.LoadOrStore(name, s.c.Name); owner != s.c.Name {
 		return ToolRefused, fmt.Sprintf("its name for models, %s, belongs to a tool of the MCP server %q", name, owner)
 	}
 	return ToolOffered, ""
 }
 
-// setListing records what the server offers, decides which tools are offered, and saves the pins if that made any. It
-// reports whether the list has changed. One that has not, the usual result of a regular check, is not scanned again;
-// but another server may have released a name.
+// setListing records the offers of the server, decides which tools are offered, and saves new pins. It returns true if
+// the list has changed. An unchanged list is not scanned again, but another server may have released a name.
 func (s *server) setListing(now listing) (changed bool) {
 	s.mu.Lock()
 	changed = !reflect.DeepEqual(s.listing, now)
@@ -233,7 +226,7 @@ func (s *server) setListing(now listing) (changed bool) {
 // isQuarantined reports whether a tool cannot be called before Approve.
 func isQuarantined(j decidedTool) bool { return j.state == ToolQuarantined }
 
-// countTools returns how many tools meet a condition; s.mu is held.
+// countTools counts the tools that meet a condition; s.mu is held.
 func (s *server) countTools(holds func(decidedTool) bool) (n int) {
 	for _, j := range s.decisions {
 		if holds(j) {
@@ -243,15 +236,12 @@ func (s *server) countTools(holds func(decidedTool) bool) (n int) {
 	return n
 }
 
-// savePins saves the pins as they are now.
 func (s *server) savePins() {
-	// savingPins keeps an older copy from being written over a newer one, here and in
-	// Approve; s.mu is not held while the store writes.
+	// savingPins keeps an older copy from replacing a newer one. s.mu is not held while the store writes.
 	s.savingPins.Lock()
 	defer s.savingPins.Unlock()
 	stored, _ := s.storedPins()
 	s.mu.Lock()
-	// What another process has approved meanwhile must stay so.
 	if stored != nil && s.pins.takeOver(*stored) {
 		s.decideTools()
 	}
@@ -261,8 +251,8 @@ func (s *server) savePins() {
 	s.saveOrLog(kindPins, p)
 }
 
-// pendingTools returns the tools that wait for Approve, and a copy of the pins; without the
-// marks that they were lost or held, because a copy with all tools approved has neither.
+// pendingTools returns the tools that wait for Approve, and a copy of the pins without the marks lost and Held, which
+// end with an approval.
 func (s *server) pendingTools() ([]decidedTool, pins) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -279,7 +269,6 @@ func (s *server) pendingTools() ([]decidedTool, pins) {
 	return list, p
 }
 
-// describeChanges returns the tools that wait as Changes against the pins.
 func describeChanges(list []decidedTool, p pins) []Change {
 	described := []Change{}
 	for _, j := range list {
@@ -293,7 +282,7 @@ func describeChanges(list []decidedTool, p pins) []Change {
 	return described
 }
 
-// Pending returns the tools of a server that wait for Approve; nil if there is no such server.
+// Pending returns the tools of a server that wait for Approve, or nil if there is no such server.
 func (h *Host) Pending(name string) []Change {
 	s, err := h.server(name)
 	if err != nil {
@@ -302,7 +291,7 @@ func (h *Host) Pending(name string) []Change {
 	return describeChanges(s.pendingTools())
 }
 
-// Fingerprint returns a text that stands for a list of changes: another list has another one.
+// Fingerprint returns a hash of a list of changes.
 func Fingerprint(list []Change) string {
 	h := sha256.New()
 	for _, c := range list {
@@ -311,9 +300,9 @@ func Fingerprint(list []Change) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Approve offers the tools of a server that wait, and returns what was approved, which may be nothing. seen is the
-// Fingerprint of the changes that were read before; empty: the tools are taken as they are now. It returns an error
-// that wraps ErrNotFound or ErrChanged, or says that the approval could not be saved; then nothing is approved.
+// Approve offers the waiting tools of a server, and returns the approved changes, perhaps none. seen is the Fingerprint
+// of the changes that a person has read; empty: any. The error wraps ErrNotFound or ErrChanged, or comes from the
+// store; then nothing is approved.
 func (h *Host) Approve(ctx context.Context, name, seen string) ([]Change, error) {
 	s, err := h.server(name)
 	if err != nil {
@@ -326,7 +315,7 @@ func (h *Host) Approve(ctx context.Context, name, seen string) ([]Change, error)
 	defer s.savingPins.Unlock()
 	list, p := s.pendingTools()
 	approved := describeChanges(list, p)
-	// A server may send other tools between the moment they are shown and the approval.
+	// The server may have sent other tools since they were shown.
 	if seen != "" && seen != Fingerprint(approved) {
 		return nil, fmt.Errorf("approve the tools of MCP server %q: %w", name, ErrChanged)
 	}
@@ -336,12 +325,12 @@ func (h *Host) Approve(ctx context.Context, name, seen string) ([]Change, error)
 	for _, j := range list {
 		p.Tools[j.Name] = pin{Hash: j.hash, Tool: j.toolSpec}
 	}
-	// Other processes may have pinned tools that this one has not seen.
+	// Other processes may have pinned further tools.
 	if stored, _ := s.storedPins(); stored != nil {
 		maps.Copy(stored.Tools, p.Tools)
 		p.Tools = stored.Tools
 	}
-	// Saved before anything is offered: a restart must not quarantine again what models have already called.
+	// Saved first: a restart must not quarantine tools that models have already called.
 	if err := s.save(kindPins, p); err != nil {
 		return nil, fmt.Errorf("approve the tools of MCP server %q: %w", name, err)
 	}
@@ -353,7 +342,7 @@ func (h *Host) Approve(ctx context.Context, name, seen string) ([]Change, error)
 	return approved, nil
 }
 
-// warnings returns what is suspicious in the instructions and tools; s.mu is held.
+// warnings describes suspicious instructions and tools; s.mu is held.
 func (s *server) warnings() []string {
 	const enough = 50
 	list := slices.Clone(s.instructionWarnings)

@@ -16,18 +16,16 @@ import (
 )
 
 const (
-	// resourceToolsServer is the Server of the native tools of ResourceTools.
 	resourceToolsServer = "mcp"
-	// maxListed is how many resources or prompts of one server are listed, and
-	// maxListedLine how long each is, in bytes.
+	// maxListed bounds the resources or prompts in a list, maxListedLine the bytes of each.
 	maxListed     = 500
 	maxListedLine = 500
 )
 
-// ResourceTools returns the native tools by which models list and read the resources and prompts of servers; none while
-// no server offers any. Their results are untrusted text, like that of any tool of a server.
+// ResourceTools returns the native tools with which models list and read resources and prompts of servers. There are
+// none while no server offers any. Their results are untrusted text.
 func (h *Host) ResourceTools() []tool.Tool {
-	// Tools of a kind that no server offers would only cost tokens.
+	// Tools for nothing would only cost tokens.
 	resources, prompts := false, false
 	for _, s := range h.sortedServers() {
 		offers := s.features()
@@ -82,8 +80,8 @@ type resourceTool struct {
 	tool.Func
 }
 
-// DecidedAs returns a tool of the server that a call names: what the model puts into a URI or into the blanks of a
-// prompt leaves the bot. What the server has listed to the letter tells it nothing, so that it counts as the bot's own.
+// DecidedAs returns a tool of the server in the arguments, because a URI or the arguments of a prompt carry data out of
+// the bot. A URI or name that the server has listed tells it nothing, and counts as the bot's own.
 func (t resourceTool) DecidedAs(args json.RawMessage) tool.Named {
 	spec := t.Spec()
 	var w resourceArgs
@@ -103,8 +101,7 @@ type resourceArgs struct {
 	Arguments map[string]string `json:"arguments"`
 }
 
-// serverFeatures is what a server offers beside its tools, as it declared when it was last
-// connected. It is stored as part of a listing.
+// serverFeatures are the offers of a server other than tools, as last declared. They are stored in a listing.
 type serverFeatures struct {
 	Resources bool `json:"resources,omitempty"`
 	Prompts   bool `json:"prompts,omitempty"`
@@ -114,7 +111,7 @@ func (o serverFeatures) has(kind string) bool {
 	return kind == "resources" && o.Resources || kind == "prompts" && o.Prompts
 }
 
-// features returns what the server offers now: nothing while it is stopped.
+// features returns the current offers of the server: none while it is stopped.
 func (s *server) features() serverFeatures {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,26 +121,24 @@ func (s *server) features() serverFeatures {
 	return s.listing.Offers
 }
 
-// features returns what the server offers beside tools, as it said when the connection began.
 func (c *connection) features() serverFeatures {
 	o := c.client.GetServerCapabilities()
 	return serverFeatures{Resources: o.Resources != nil, Prompts: o.Prompts != nil}
 }
 
-// connectionTo returns a server's connection, which is kept until release is called, or what to tell the model instead;
-// conn and release are then nil. It may wait for the server to start, as long as ctx lasts.
+// connectionTo returns a server's connection, which stays until release is called. Otherwise conn and release are nil,
+// and why is for the model. It may wait for the start of the server until ctx ends.
 func (h *Host) connectionTo(
 	ctx context.Context,
 	name string,
 	kind string,
 ) (conn *connection, release func(), why string) {
 	s, err := h.server(name)
-	// A server that the caller may not use is answered like one that does not exist.
+	// A server that the caller may not use looks like a missing one.
 	if err != nil || !s.features().has(kind) || !tool.CallerFrom(ctx).Reaches(name) {
 		return nil, nil, fmt.Sprintf("There is no MCP server %q that offers this. Those that do: %s.",
 			text.Cut(name, maxServerName), strings.Join(h.serversWith(ctx, kind), ", "))
 	}
-	// The caller releases the lease when the request has ended.
 	release = h.leaseServer(s)
 	_, conn, why = s.connectionFor(ctx)
 	if conn == nil {
@@ -153,7 +148,7 @@ func (h *Host) connectionTo(
 	return conn, release, ""
 }
 
-// serversWith returns the names of the servers that offer something and that the caller may use.
+// serversWith returns the names of the servers with a feature that the caller may use.
 func (h *Host) serversWith(ctx context.Context, kind string) []string {
 	caller := tool.CallerFrom(ctx)
 	var names []string
@@ -165,8 +160,8 @@ func (h *Host) serversWith(ctx context.Context, kind string) []string {
 	return names
 }
 
-// askServers asks servers concurrently. The text of the result has a part for each, in the order of their names: one
-// that is down leaves a note in its place. An error is returned only when ctx ends.
+// askServers asks servers concurrently, and joins their texts in order. A server that is down leaves a note. It returns
+// an error only if ctx ends.
 func (h *Host) askServers(
 	ctx context.Context,
 	names []string,
@@ -200,7 +195,7 @@ func (h *Host) askServers(
 	return tool.Text(truncateResult(strings.Join(parts, "\n\n"))), nil
 }
 
-// list lists what one server has of a kind or, without a name, what all have that the caller may use.
+// list lists the items of one server or, without a name, of all servers that the caller may use.
 func (h *Host) list(
 	ctx context.Context,
 	name, kind string,
@@ -215,7 +210,6 @@ func (h *Host) list(
 	})
 }
 
-// listResources returns the resources and resource templates of one server, or of all that have some.
 func (h *Host) listResources(ctx context.Context, w resourceArgs) (tool.Result, error) {
 	return h.list(ctx, w.Server, "resources", func(ctx context.Context, c *connection) string {
 		list := "Resources of " + c.s.c.Name + ":\n" + c.listLines(ctx, "resources", "uri")
@@ -226,14 +220,13 @@ func (h *Host) listResources(ctx context.Context, w resourceArgs) (tool.Result, 
 	})
 }
 
-// listPrompts returns the prompts of one server, or of all that have some.
 func (h *Host) listPrompts(ctx context.Context, w resourceArgs) (tool.Result, error) {
 	return h.list(ctx, w.Server, "prompts", func(ctx context.Context, c *connection) string {
 		return "Prompts of " + c.s.c.Name + ":\n" + c.listLines(ctx, "prompts", "name")
 	})
 }
 
-// listers request one page of what a server has of a kind.
+// listers request one page of items of a kind.
 var listers = map[string]func(context.Context, *client.Client, sdk.PaginatedRequest) error{
 	"resources": func(ctx context.Context, c *client.Client, page sdk.PaginatedRequest) error {
 		_, err := c.ListResourcesByPage(ctx, sdk.ListResourcesRequest{PaginatedRequest: page})
@@ -249,8 +242,8 @@ var listers = map[string]func(context.Context, *client.Client, sdk.PaginatedRequ
 	},
 }
 
-// listLines returns what a server has of a kind, one line each. The items are read from the raw JSON, because the library
-// refuses a whole page for one item that it does not understand.
+// listLines returns the items of a kind, one line each. It reads raw JSON, because the library refuses a whole page for
+// one unknown item.
 func (c *connection) listLines(ctx context.Context, kind, key string) string {
 	var lines []string
 	var page sdk.PaginatedRequest
@@ -259,7 +252,7 @@ func (c *connection) listLines(ctx context.Context, kind, key string) string {
 			return listers[kind](ctx, c.client, page)
 		})
 		if err != nil {
-			if isMethodNotFound(err) { // as of servers without resource templates
+			if isMethodNotFound(err) { // servers may lack resource templates
 				break
 			}
 			return c.s.failureText(err)
@@ -267,7 +260,7 @@ func (c *connection) listLines(ctx context.Context, kind, key string) string {
 		for _, item := range jsonList(jsonObject(raw)[kind]) {
 			if line := itemLine(jsonObject(item), key); line != "" && len(lines) < maxListed {
 				lines = append(lines, line)
-				// A pattern is filled in by the model, and a longer key is not shown as a whole.
+				// The model fills in patterns, and longer keys are not shown whole.
 				if id := jsonString(jsonObject(item)[key]); key != "uriTemplate" && len(id) <= maxListedLine {
 					c.s.h.listed.Store([2]string{c.s.c.Name, id}, true)
 				}
@@ -285,7 +278,7 @@ func (c *connection) listLines(ctx context.Context, kind, key string) string {
 	return strings.Join(lines, "\n")
 }
 
-// itemLine returns a line on a resource, a resource template or a prompt; "" if it has no key.
+// itemLine describes a resource, a resource template or a prompt in a line. It returns "" without a key.
 func itemLine(o map[string]json.RawMessage, key string) string {
 	id := text.OneLine(jsonString(o[key]))
 	if id == "" {
@@ -308,7 +301,6 @@ func itemLine(o map[string]json.RawMessage, key string) string {
 	return text.Cut(line, maxListedLine)
 }
 
-// readResource returns a resource as text and files, within the limits of a tool result.
 func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, error) {
 	send := func(ctx context.Context, c *connection, m *sdk.Meta) error {
 		request := sdk.ReadResourceRequest{}
@@ -319,7 +311,7 @@ func (h *Host) readResource(ctx context.Context, w resourceArgs) (tool.Result, e
 	parse := func(o map[string]json.RawMessage, room *int) (parts []string, files []chat.File) {
 		for _, item := range jsonList(o["contents"]) {
 			parts = append(parts, resourceText(jsonObject(item)))
-			// parseFile expects the part of a tool result that embeds a resource.
+			// parseFile expects a part of a tool result.
 			part := map[string]json.RawMessage{"type": json.RawMessage(`"resource"`), "resource": item}
 			if f, ok, _ := parseFile(part, len(files)+1, room); ok {
 				files = append(files, f)

@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// maxResultBytes is how much text of one result is kept.
+	// maxResultBytes bounds the text of one result.
 	maxResultBytes = 4 << 20
-	// maxFileBytes is how much binary data of one result is kept.
+	// maxFileBytes bounds the binary data of one result.
 	maxFileBytes = 8 << 20
 )
 
-// oddResult is appended to a result in another form than the protocol demands.
+// oddResult follows a result in another form than the protocol demands.
 const oddResult = "[The result has another form than the protocol demands. This is what could be read of it.]"
 
-// parseResult returns the result of a call. Text stays; data becomes files, which the text
-// mentions; the JSON of structured data stands behind the text that does not say the same.
-// Of a result in another form it returns what can be read, or else its JSON, with a note.
+// parseResult reads the result of a call. Data becomes files, which the text mentions. Structured data is added to the
+// text as JSON, unless the text says the same. A result in another form is returned as far as it can be read, or as
+// JSON, with a note.
 func parseResult(raw json.RawMessage) tool.Result {
 	o := jsonObject(raw)
 	room := maxFileBytes
@@ -40,7 +40,7 @@ func parseResult(raw json.RawMessage) tool.Result {
 		data = nil
 	}
 	switch old := o["toolResult"]; { // of protocol version 2024-10-07
-	case o["content"] == nil && data != nil: // it says the same
+	case o["content"] == nil && data != nil: // the data says the same
 	case o["content"] == nil && old != nil:
 		said, isOdd = textOrJSON(old), true
 	case o["content"] == nil, said == "" && isOdd:
@@ -62,7 +62,7 @@ func parseResult(raw json.RawMessage) tool.Result {
 	return r
 }
 
-// textOrJSON returns a JSON string as text, and any other value as it is; "" for null and nothing.
+// textOrJSON returns the text of a JSON string, "" for null, and any other JSON unchanged.
 func textOrJSON(raw json.RawMessage) string {
 	switch {
 	case bytes.HasPrefix(raw, []byte(`"`)):
@@ -73,9 +73,8 @@ func textOrJSON(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// containsValues reports whether a text says what structured data says: the data itself, or each of its texts, numbers
-// and truth values. Servers should send both (specification of 2025-06-18), and some send a sentence beside the data.
-// Data without any value is not contained, unless it stands there as it is.
+// containsValues reports whether a text contains structured data: the JSON itself, or each of its texts, numbers and
+// booleans. Servers should send both (specification of 2025-06-18), and some send a sentence instead.
 func containsValues(said string, data json.RawMessage) bool {
 	if strings.Contains(said, string(data)) {
 		return true
@@ -83,7 +82,7 @@ func containsValues(said string, data json.RawMessage) bool {
 	if said == "" {
 		return false
 	}
-	// Numbers are compared as whole words: 5 is part of 15, and not said by it. Texts may be parts of a sentence.
+	// Numbers must be whole words: 15 does not contain 5. Texts may be parts of a sentence.
 	words := map[string]bool{}
 	for _, w := range strings.FieldsFunc(said, func(c rune) bool {
 		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("+-.", c)
@@ -94,7 +93,7 @@ func containsValues(said string, data json.RawMessage) bool {
 	return isThere && count > 0
 }
 
-// countSaid returns how many values JSON holds; false: a text, whose words are given, lacks one of them.
+// countSaid counts the values in JSON. It returns false if the text, with the given words, lacks one of them.
 func countSaid(said string, words map[string]bool, data json.RawMessage) (count int, isThere bool) {
 	inner := append(jsonList(data), slices.Collect(maps.Values(jsonObject(data)))...)
 	for _, one := range inner {
@@ -113,12 +112,11 @@ func countSaid(said string, words map[string]bool, data json.RawMessage) (count 
 	return 1, words[string(data)]
 }
 
-// maxOddPart is how much of a part in an unknown form is shown, in bytes.
+// maxOddPart bounds the bytes shown of a part in an unknown form.
 const maxOddPart = 64 << 10
 
-// parseContents reads the content of a result or a message, and reports whether it has another form than a list of
-// parts as the protocol knows them. It takes the size of the data from room; data for which there is no room is only
-// described.
+// parseContents reads the content of a result or a message. isOdd means another form than a list of known parts. It
+// subtracts the size of the data from room; without room, data is only described.
 func parseContents(raw json.RawMessage, room *int) (said string, files []chat.File, isOdd bool) {
 	list := jsonList(raw)
 	if len(raw) > 0 && raw[0] != '[' {
@@ -147,7 +145,7 @@ func parseContents(raw json.RawMessage, room *int) (said string, files []chat.Fi
 	return strings.Join(parts, "\n"), files, isOdd
 }
 
-// splitDataURL changes a part whose data is a data URL, as in web pages, to data and its type.
+// splitDataURL splits a data URL into data and type.
 func splitDataURL(o map[string]json.RawMessage) {
 	if !bytes.HasPrefix(o["data"], []byte(`"data:`)) {
 		return
@@ -160,8 +158,8 @@ func splitDataURL(o map[string]json.RawMessage) {
 	}
 }
 
-// partText returns a part as text for the model; data is described. It returns false if the part has another form than
-// the protocol knows; without a text, nothing of it could be read.
+// partText returns a part as text for the model, and describes data. It returns false for a part in an unknown form;
+// the text may then be empty.
 func partText(o map[string]json.RawMessage) (string, bool) {
 	isText := func(raw json.RawMessage) bool { return bytes.HasPrefix(raw, []byte(`"`)) }
 	switch kind := jsonString(o["type"]); {
@@ -178,7 +176,6 @@ func partText(o map[string]json.RawMessage) (string, bool) {
 	return textOrJSON(o["text"]), false
 }
 
-// resourceText returns the content of a resource as text; data is described.
 func resourceText(o map[string]json.RawMessage) string {
 	if o["text"] != nil {
 		return fmt.Sprintf("[resource%s]\n%s", resourceLabel(o), textOrJSON(o["text"]))
@@ -186,8 +183,8 @@ func resourceText(o map[string]json.RawMessage) string {
 	return fmt.Sprintf("[resource%s: %s]", resourceLabel(o), dataSize(o["blob"]))
 }
 
-// parseFile returns the data of a part as a file; ok is false if it has none, or there is no room, or the data cannot be
-// decoded and isBroken is true. number tells files without a name apart. The size of the file is taken from room.
+// parseFile returns the data of a part as a file. ok is false if there are no data, no room, or broken data; isBroken
+// is then true. number is for files without a name. The size of the file is subtracted from room.
 func parseFile(o map[string]json.RawMessage, number int, room *int) (f chat.File, ok, isBroken bool) {
 	kind := jsonString(o["type"])
 	encoded, media, name := jsonString(o["data"]), jsonString(o["mimeType"]), ""
@@ -197,7 +194,7 @@ func parseFile(o map[string]json.RawMessage, number int, room *int) (f chat.File
 	} else if kind != "image" && kind != "audio" {
 		return f, false, false
 	}
-	// Checked before decoding; DecodedLen counts up to 2 bytes of padding.
+	// Before decoding; DecodedLen includes up to 2 bytes of padding.
 	if encoded == "" || base64.StdEncoding.DecodedLen(len(encoded)) > *room+2 {
 		return f, false, false
 	}
@@ -222,9 +219,8 @@ func mediaType(s string) string {
 	return kind
 }
 
-// fileExtension returns the usual extension of a media type, or .bin.
 func fileExtension(media string) string {
-	// The table of package mime depends on the system.
+	// Package mime's table depends on the system.
 	known := map[string]string{
 		"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg",
 		"audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mpeg": ".mp3", "audio/ogg": ".ogg", "audio/flac": ".flac",
@@ -236,7 +232,7 @@ func fileExtension(media string) string {
 	return ".bin"
 }
 
-// baseName returns the last part of a URI as the name of a file; "" if it is none.
+// baseName returns the last part of a URI as a file name, or "".
 func baseName(uri string) string {
 	uri, _, _ = strings.Cut(uri, "?")
 	name := path.Base(text.OneLine(uri))
@@ -246,7 +242,6 @@ func baseName(uri string) string {
 	return text.Cut(name, 100)
 }
 
-// resourceLabel returns the name, address, type and size of a resource, as far as given.
 func resourceLabel(o map[string]json.RawMessage) string {
 	var b strings.Builder
 	for _, key := range []string{"name", "uri", "mimeType"} {
@@ -261,7 +256,7 @@ func resourceLabel(o map[string]json.RawMessage) string {
 	return b.String()
 }
 
-// dataSize returns the decoded size of a JSON string in base64, for people.
+// dataSize returns the decoded size of a base64 JSON string, for people.
 func dataSize(encoded json.RawMessage) string {
 	n := len(bytes.TrimRight(bytes.Trim(encoded, `"`), "=")) * 3 / 4
 	if n < 1<<10 {
@@ -270,7 +265,6 @@ func dataSize(encoded json.RawMessage) string {
 	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }
 
-// truncateResult returns a text of at most maxResultBytes, with a note if it was cut.
 func truncateResult(s string) string {
 	if len(s) <= maxResultBytes {
 		return s

@@ -20,18 +20,16 @@ const (
 	answerTimeout   = 10 * time.Second
 )
 
-// rpcConn is a JSON-RPC connection on which both sides may send messages at any time: responses find their request by
-// id. It replaces the library's own transports, which take any message with a pending id for the response (mcp-go issue
-// 536), wait for responses on connections that are gone, and do not limit the size of a message (mcp-go v1.2.1,
-// 2026-11).
+// rpcConn is a JSON-RPC connection on which both sides may send messages at any time. It replaces the library's own
+// transports, which take any message with a pending id as the response (mcp-go issue 536), wait for responses on dead
+// connections, and do not limit messages (mcp-go v1.2.1, 2026-11).
 type rpcConn struct {
 	send      func(ctx context.Context, message []byte) error
-	onInvalid func(message []byte) // gets what is not a JSON-RPC message
-	// onRequest takes requests of the server, whose answers are sent by reply; it must not block. nil: they are not
-	// answered.
+	onInvalid func(message []byte) // receives invalid messages
+	// onRequest handles requests of the server and answers with reply; it must not block. It may be nil.
 	onRequest func(r transport.JSONRPCRequest, reply func(context.Context, []byte) error)
 
-	ctx  context.Context // ends when the connection is lost; its cause is the reason
+	ctx  context.Context // ends with the connection; its cause is the reason
 	done <-chan struct{} // of ctx
 	fail context.CancelCauseFunc
 
@@ -41,8 +39,7 @@ type rpcConn struct {
 	onNotification func(sdk.JSONRPCNotification)
 }
 
-// newRPCConn returns a connection without a transport: whoever makes it sets send. onInvalid sees each line that is no
-// message.
+// newRPCConn returns a connection whose send the caller sets. onInvalid receives lines that are not messages.
 func newRPCConn(onInvalid func([]byte)) *rpcConn {
 	ctx, fail := context.WithCancelCause(context.Background())
 	return &rpcConn{
@@ -54,14 +51,14 @@ func newRPCConn(onInvalid func([]byte)) *rpcConn {
 	}
 }
 
-// SendRequest sends a request and returns its response. It returns an error when ctx ends or the connection is lost.
+// SendRequest returns the response to a request. It fails if ctx ends or the connection is lost.
 func (d *rpcConn) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	message, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode the request: %w", err)
 	}
 	id := r.ID.String()
-	answer := make(chan *transport.JSONRPCResponse, 1) // buffered: deliverResponse does not wait for us
+	answer := make(chan *transport.JSONRPCResponse, 1) // buffered, so that deliverResponse does not wait
 	d.mu.Lock()
 	d.pending[id] = answer
 	d.mu.Unlock()
@@ -79,7 +76,7 @@ func (d *rpcConn) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-d.done:
-		// Both channels may be ready: a response that came just before the end counts.
+		// Both channels may be ready: a response just before the end counts.
 		select {
 		case a := <-answer:
 			return a, nil
@@ -89,7 +86,6 @@ func (d *rpcConn) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (
 	}
 }
 
-// sendMessage sends an encoded message. Of a lost connection it returns the reason.
 func (d *rpcConn) sendMessage(ctx context.Context, message []byte) error {
 	select {
 	case <-d.done:
@@ -97,7 +93,7 @@ func (d *rpcConn) sendMessage(ctx context.Context, message []byte) error {
 	default:
 	}
 	err := d.send(ctx, message)
-	if err != nil && d.ctx.Err() != nil { // err only follows from the loss
+	if err != nil && d.ctx.Err() != nil { // err is a consequence of the loss
 		return d.lossReason()
 	}
 	return err
@@ -112,29 +108,29 @@ func (d *rpcConn) SendNotification(ctx context.Context, n sdk.JSONRPCNotificatio
 	return d.sendMessage(ctx, message)
 }
 
-// SetNotificationHandler sets the function that gets notifications; it must not block.
+// SetNotificationHandler sets the handler of notifications, which must not block.
 func (d *rpcConn) SetNotificationHandler(f func(sdk.JSONRPCNotification)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.onNotification = f
 }
 
-// GetSessionId returns "": it is part of the library's interface, there are no sessions here.
+// GetSessionId returns "". The library's interface demands it.
 func (d *rpcConn) GetSessionId() string { return "" }
 
-// lossReason returns why the connection was lost: the error of the first call of fail.
+// lossReason returns the error of the first call of fail.
 func (d *rpcConn) lossReason() error { return connectionLostError{context.Cause(d.ctx)} }
 
-// connectionLostError says that the connection ended before a response came.
+// connectionLostError means that the connection ended before a response came.
 type connectionLostError struct{ err error }
 
 func (e connectionLostError) Error() string { return fmt.Sprint(e.err) }
 func (e connectionLostError) Unwrap() error { return e.err }
 
-// receive handles what came in one piece: a message, or a batch of them, which protocol version 2025-03-26 allows.
+// receive handles a message, or a batch of messages (protocol version 2025-03-26).
 func (d *rpcConn) receive(message []byte) {
-	message = bytes.TrimPrefix(message, []byte("\uFEFF")) // which programs on .NET may begin with
-	message = bytes.Clone(bytes.TrimSpace(message))       // the reader reuses its buffer, parts of this one live on
+	message = bytes.TrimPrefix(message, []byte("\uFEFF")) // programs on .NET may begin with it
+	message = bytes.Clone(bytes.TrimSpace(message))       // the reader reuses its buffer
 	if bytes.HasPrefix(message, []byte("[")) && json.Valid(message) {
 		for _, m := range jsonList(message) {
 			d.receiveOne(m)
@@ -144,12 +140,11 @@ func (d *rpcConn) receive(message []byte) {
 	d.receiveOne(message)
 }
 
-// receiveOne handles one message by its kind: notification, request or response.
 func (d *rpcConn) receiveOne(message []byte) {
 	if len(message) == 0 {
 		return
 	}
-	// Read by exact keys; a program's stray output that happens to be JSON has no "jsonrpc".
+	// Other JSON output of a program has no "jsonrpc".
 	o := jsonObject(message)
 	method := jsonString(o["method"])
 	var id sdk.RequestId
@@ -173,7 +168,6 @@ func (d *rpcConn) receiveOne(message []byte) {
 	}
 }
 
-// handleNotification hands a notification to whoever asked for them; before anybody has, notifications are dropped.
 func (d *rpcConn) handleNotification(message []byte) {
 	var n sdk.JSONRPCNotification
 	d.mu.Lock()
@@ -184,7 +178,7 @@ func (d *rpcConn) handleNotification(message []byte) {
 	}
 }
 
-// deliverResponse passes a response to the request that waits for it. A second response to the same request is dropped.
+// deliverResponse passes a response to its request. It drops a second response.
 func (d *rpcConn) deliverResponse(id sdk.RequestId, o map[string]json.RawMessage) {
 	a := &transport.JSONRPCResponse{JSONRPC: sdk.JSONRPC_VERSION, ID: id, Result: o["result"]}
 	if e := jsonObject(o["error"]); e != nil {
@@ -195,12 +189,12 @@ func (d *rpcConn) deliverResponse(id sdk.RequestId, o map[string]json.RawMessage
 		if e["data"] != nil {
 			a.Error.Data = e["data"]
 		}
-	} else if o["error"] != nil && o["result"] == nil { // not an object, against the specification: take it as text
+	} else if o["error"] != nil && o["result"] == nil { // some servers send text instead of an object
 		a.Error = &sdk.JSONRPCErrorDetails{Code: sdk.INTERNAL_ERROR, Message: jsonString(o["error"])}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Some servers send a numeric id back as a string: both forms are looked up.
+	// Some servers return a numeric id as a string.
 	for _, key := range []string{id.String(), "int64:" + jsonString(o["id"])} {
 		if waiting, ok := d.pending[key]; ok {
 			delete(d.pending, key)
@@ -218,8 +212,8 @@ type lineReader struct {
 
 var errTooLong = errors.New("a message was larger than is accepted")
 
-// next returns the next line without its line break; it is valid until the next call. Of
-// a longer line it returns the beginning and errTooLong.
+// next returns the next line without its line break, valid until the next call. For a longer line it returns the
+// beginning and errTooLong.
 func (f *lineReader) next() (line []byte, err error) {
 	for {
 		part, isCut, err := f.r.ReadLine()

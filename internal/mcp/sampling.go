@@ -10,16 +10,15 @@ import (
 	"ravenbot/internal/core/chat"
 )
 
-// SamplingRequest is a server's request to a model. Its texts are untrusted, and its numbers
-// unchecked: MaxTokens may be 0 or negative, where the server gave none or a wrong one.
+// SamplingRequest is a server's request to a model. Its texts are untrusted. MaxTokens may be 0 or negative.
 type SamplingRequest struct {
 	Server      string
-	Tool        string // that was called
+	Tool        string // the tool that was called
 	System      string
 	Messages    []SamplingMessage
 	MaxTokens   int
-	Temperature *float64 // nil: the server gave none
-	Stop        []string // texts at which to stop
+	Temperature *float64 // may be nil
+	Stop        []string // stop sequences
 }
 
 // SamplingMessage is one message; Role is user or assistant.
@@ -29,15 +28,15 @@ type SamplingMessage struct {
 	Files []chat.File
 }
 
-// SamplingResult is the model's answer. Text goes to the server as it is.
+// SamplingResult is the model's answer. The server gets Text unchanged.
 type SamplingResult struct {
 	Text   string
 	Model  string
-	Reason string // why it stopped: endTurn, stopSequence, maxTokens; "": endTurn
+	Reason string // endTurn, stopSequence or maxTokens; "": endTurn
 }
 
-// sample has a model answer a request of the server. It refuses where the request belongs
-// to no call, because nobody could be charged or asked for it.
+// sample answers a request of the server with a model. It refuses a request without a call, because nobody would pay
+// for it or consent to it.
 func (c *connection) sample(ctx context.Context, o map[string]json.RawMessage) (json.RawMessage, *requestError) {
 	request := c.parseSampling(o)
 	if len(request.Messages) == 0 {
@@ -50,7 +49,7 @@ func (c *connection) sample(ctx context.Context, o map[string]json.RawMessage) (
 	request.Tool = calls[0].tool
 	sampleCtx, end := c.pauseCalls(calls, maxSamplingWait)
 	defer end()
-	// The server may take its request back, which ends ctx.
+	// The server may cancel its request, which ends ctx.
 	defer context.AfterFunc(ctx, func() { end() })()
 	got, err := c.s.o.Sample(sampleCtx, request)
 	if err != nil {
@@ -65,8 +64,7 @@ func (c *connection) sample(ctx context.Context, o map[string]json.RawMessage) (
 	}), nil
 }
 
-// parseSampling returns the request in the parameters; what is missing, or has another type
-// than it should have, is zero.
+// parseSampling reads the parameters of a request. Missing and malformed values are zero.
 func (c *connection) parseSampling(o map[string]json.RawMessage) SamplingRequest {
 	request := SamplingRequest{Server: c.s.c.Name, System: jsonString(o["systemPrompt"])}
 	room := maxFileBytes

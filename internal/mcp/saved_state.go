@@ -9,13 +9,13 @@ import (
 	"fmt"
 )
 
-// Kinds of what Options.Store keeps of a server.
+// Kinds of stored state.
 const (
 	kindTools = "tools"
 	kindPins  = "pins"
 )
 
-// loadSaved returns what the store keeps of a kind, or nil.
+// loadSaved returns the stored state of a kind, or nil.
 func (s *server) loadSaved(what string) (json.RawMessage, error) {
 	if s.o.Store == nil {
 		return nil, nil
@@ -27,20 +27,20 @@ func (s *server) loadSaved(what string) (json.RawMessage, error) {
 	return data, err
 }
 
-// restoreSaved takes over what the store keeps of the server, once, when it is first needed: the start of the program does
-// not wait for it. No lock is held, as the store may be slow.
+// restoreSaved loads the stored state once, at the first use, so that the start does not wait for it. It holds no lock,
+// because the store may be slow.
 func (s *server) restoreSaved() {
 	s.restoreOnce.Do(func() {
 		if s.c.Disabled {
 			return
 		}
-		// The pins come before the tools, which are compared with them.
+		// Pins first: the tools are compared with them.
 		s.restorePins()
 		s.restored = s.restoreListing(s.loadSaved(kindTools))
 	})
 }
 
-// save saves what is to be known after a restart. A replaced server saves nothing: its name belongs to its successor.
+// save stores a value. A replaced server stores nothing, because its name belongs to its successor.
 func (s *server) save(what string, value any) error {
 	if s.o.Store == nil || s.retired.Load() {
 		return nil
@@ -55,14 +55,13 @@ func (s *server) save(what string, value any) error {
 	return nil
 }
 
-// saveOrLog saves what the server can list again; a failure is only logged.
 func (s *server) saveOrLog(what string, value any) {
 	if err := s.save(what, value); err != nil {
 		s.log.Warn("failed to save the state of an mcp server", "what", what, "error", err)
 	}
 }
 
-// deleteSaved deletes everything that the store keeps of the server, and the log that versions up to 2026-11 kept.
+// deleteSaved deletes the stored state, and the log that versions before 2026-12 stored.
 func (s *server) deleteSaved() error {
 	if s.o.Store == nil {
 		return nil
@@ -74,14 +73,13 @@ func (s *server) deleteSaved() error {
 	return errors.Join(faults...)
 }
 
-// savedListing is the stored form of a listing. Entry is the fingerprint of the entry that
-// it belongs to: after a change of the entry it is not used.
+// savedListing is the stored form of a listing. It is used only while Entry is the fingerprint of the entry.
 type savedListing struct {
 	Entry string `json:"entry"`
 	listing
 }
 
-// restoreListing takes over what the server offered, and reports whether there was anything.
+// restoreListing restores the offers of the server. It returns false if there are none.
 func (s *server) restoreListing(data json.RawMessage, err error) (restored bool) {
 	if err != nil {
 		s.log.Warn("failed to read the saved tools of an mcp server", "error", err)
@@ -94,15 +92,14 @@ func (s *server) restoreListing(data json.RawMessage, err error) (restored bool)
 	return len(r.Tools) > 0 || r.Offers != serverFeatures{}
 }
 
-// fingerprint returns a hash of the fields that decide which tools the server has. It
-// covers secrets, but they cannot be recovered from it.
+// fingerprint returns a hash of the fields that decide which tools the server has, including secrets.
 func (s *server) fingerprint() string {
 	c := normalize(s.c)
 	return hashJSON(c.Command, c.Args, c.Env, c.Dir, c.URL, c.Headers, c.Transport)
 }
 
-// hashJSON returns a hash, in hex, of the JSON form of values: texts, lists and tables of them, and decoded JSON.
-// Stored records hold such hashes: another order or form of the values makes every entry and tool look changed.
+// hashJSON returns a hash of the JSON form of values, in hex. Hashes are stored: another order or form of the values
+// would make every entry and tool look changed.
 func hashJSON(values ...any) string {
 	sum := sha256.Sum256(encodeJSON(values))
 	return hex.EncodeToString(sum[:])

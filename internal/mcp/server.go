@@ -14,34 +14,31 @@ import (
 )
 
 const (
-	// Delays between attempts to connect: the first, which doubles with each failure, and the longest.
+	// Delays between attempts to connect: the first one, which doubles with each failure, and the longest.
 	firstDelay = time.Second
 	maxDelay   = 5 * time.Minute
-	// steadyAfter is how long a connection without an answered call must have lasted for
-	// the delays to begin again with firstDelay.
+	// steadyAfter is the length of a connection without an answered call that resets the delays.
 	steadyAfter = time.Minute
-	// minRelistInterval is the minimum time between two lists that a server asks for. It doubles, up to
-	// maxRelistInterval, while the server asks without a pause, as some do after each list.
+	// minRelistInterval is the minimum time between lists that a server asks for. It doubles up to maxRelistInterval
+	// while the server keeps asking, as some do after each list.
 	minRelistInterval = time.Second
 	maxRelistInterval = 5 * time.Minute
-	// probeTimeout is how long a server that did not answer a call has to show that it is alive.
-	probeTimeout = 1500 * time.Millisecond
-	// healthTimeout is the same for the regular check.
+	// probeTimeout bounds the check of a server that did not answer a call, healthTimeout the regular check.
+	probeTimeout  = 1500 * time.Millisecond
 	healthTimeout = 10 * time.Second
-	// maxMissedChecks is how many regular checks in a row may fail while calls are
-	// running: a server that handles one request at a time answers none meanwhile.
+	// maxMissedChecks bounds failed regular checks in a row during calls, because some servers handle one request at a
+	// time.
 	maxMissedChecks = 3
 )
 
 var (
-	// Reasons with which setWanted ends a session. Neither counts as a failure of the server.
+	// Reasons for the end of a session that are not failures.
 	errStopped   = errors.New("stopped")
 	errRestarted = errors.New("restarted")
 )
 
-// server supervises one entry: at most one connection at a time, made, watched and ended by the
-// goroutine in run. Calls and the methods of Host only change wanted and wait for the state, so
-// that two of them cannot start the same program twice.
+// server supervises one entry: at most one connection at a time, made, watched and ended by the goroutine in run. All
+// others only change wanted and wait for the state, so that a program cannot be started twice.
 type server struct {
 	c       Config
 	h       *Host
@@ -51,31 +48,30 @@ type server struct {
 	logs    *logBuffer
 	mask    func(string) string
 	quit    context.CancelFunc // ends run; set when it is started
-	leases  int                // of those who need it to run; Host.mu guards it
-	retired atomic.Bool        // replaced or removed: nothing of it is saved any more
+	leases  int                // leases on it; Host.mu guards it
+	retired atomic.Bool        // replaced or removed: its state is not saved
 
-	firstAttempt    chan struct{} // closed when the first attempt has ended, or none will be made
+	firstAttempt    chan struct{} // closed after the first attempt, or if there will be none
 	endFirstAttempt func()
 	wakeup          chan struct{} // signalled when wanted has changed, or to cut a delay short
 
-	// mu guards the fields below. It is taken after Host.mu, and not held while anybody waits for
-	// the server or the store.
+	// mu guards the fields below. It is taken after Host.mu, and not held during calls of the server or the store.
 	mu                  sync.Mutex
 	state               State                   // never Quarantined: see publicState
-	problem             string                  // why it is Failed, secrets masked; else ""
+	problem             string                  // the reason for Failed, masked; otherwise ""
 	since               time.Time               // of state
-	retryAt             time.Time               // of the next attempt, after a good connection was lost
-	checkedAt           time.Time               // when it last listed its tools
+	retryAt             time.Time               // time of the next attempt, after a good connection was lost
+	checkedAt           time.Time               // time of the last list of tools
 	wanted              bool                    // whether run should keep a connection
 	endSession          context.CancelCauseFunc // ends the current attempt or connection
 	conn                *connection             // nil unless connected
 	info                serverInfo
-	listing             listing         // the last one, of this or an earlier process
-	inspected           []inspectedTool // the tools of listed
-	instructionWarnings []string        // what is suspicious in its instructions
-	pins                *pins           // nil: none of its tools was ever seen
-	decisions           []decidedTool   // one for each of inspected
-	tools               []tool.Tool     // those that are offered
+	listing             listing         // the last one, perhaps of an earlier process
+	inspected           []inspectedTool // the tools of listing
+	instructionWarnings []string        // about its instructions
+	pins                *pins           // nil: it has listed no tools yet
+	decisions           []decidedTool   // one for each element of inspected
+	tools               []tool.Tool     // the offered ones
 	changed             chan struct{}   // closed at the next change of state
 	users               userConnections
 
@@ -86,13 +82,12 @@ type server struct {
 	restored    bool // its tools are known from an earlier process
 }
 
-// serverInfo is what a server said of itself when it was connected.
+// serverInfo is the server's own description at the start of the connection.
 type serverInfo struct {
 	transport, protocol, version string
-	isolation                    []string // what keeps its process from the bot, in words
+	isolation                    []string // description of the isolation of its process
 }
 
-// newServer returns a server that does nothing until run. It reads nothing from the store.
 func newServer(h *Host, c Config, source string) *server {
 	o := &h.o
 	firstAttempt := make(chan struct{})
@@ -120,23 +115,22 @@ func newServer(h *Host, c Config, source string) *server {
 	return s
 }
 
-// run keeps the server connected while it is wanted, until ctx ends. An attempt that fails is
-// repeated after a growing delay, which Start and Restart cut short. The number of failures begins
-// again with 0 after a session in which a call was answered or which lasted for steadyAfter: a
-// server that lists its tools and ends at once is delayed like one that does not start.
+// run keeps the server connected while it is wanted, until ctx ends. It repeats failed attempts with growing delays,
+// which Start and Restart cut short. A session resets the delays if a call was answered or the session lasted for
+// steadyAfter; a server that lists its tools and ends at once is delayed.
 func (s *server) run(ctx context.Context) {
 	if s.c.Disabled {
 		return
 	}
 	defer s.markStopped()
-	defer s.closeUsers() // first, as the users' servers end with this one
+	defer s.closeUsers() // before markStopped: the users' servers end with this one
 	if s.o.StartAfter != nil {
 		select {
 		case <-s.o.StartAfter:
 		case <-ctx.Done():
 		}
 	}
-	s.h.sortedServers() // restores them, in the order of their names
+	s.h.sortedServers() // restores their state, in the order of their names
 	if s.startsOnCall() {
 		s.endFirstAttempt()
 		s.waitForWakeup(ctx, nil)
@@ -152,7 +146,7 @@ func (s *server) run(ctx context.Context) {
 			s.waitForWakeup(ctx, nil)
 			continue
 		}
-		// A pending wakeup asked for the attempt that begins now: it must not also cut the delay after it short.
+		// A pending wakeup asked for this attempt, and must not cut the next delay short.
 		select {
 		case <-s.wakeup:
 		default:
@@ -182,7 +176,7 @@ func (s *server) run(ctx context.Context) {
 func (s *server) startsOnCall() bool { return s.restored && !s.c.Eager }
 
 // retryDelay returns the delay after n failed attempts: doubling, at most maxDelay, and shortened by up to a half by
-// luck in [0,1), so that servers which failed at the same time are not restarted at the same time.
+// luck in [0,1), so that servers do not restart at the same time.
 func retryDelay(n int, luck float64) time.Duration {
 	d := maxDelay
 	if n < 16 {
@@ -191,8 +185,7 @@ func retryDelay(n int, luck float64) time.Duration {
 	return d - time.Duration(luck*float64(d)/2)
 }
 
-// waitForWakeup waits until ctx ends, until fires or s.wakeup is signalled, and reports
-// whether it was the last. A nil channel never fires.
+// waitForWakeup waits for s.wakeup, until, or the end of ctx. It returns true for s.wakeup.
 func (s *server) waitForWakeup(ctx context.Context, until <-chan time.Time) bool {
 	select {
 	case <-ctx.Done():
@@ -203,28 +196,26 @@ func (s *server) waitForWakeup(ctx context.Context, until <-chan time.Time) bool
 	return false
 }
 
-// outcome is how far a session got.
 type outcome int
 
 const (
 	notConnected outcome = iota
-	toolsListed          // the server has listed its tools
-	callAnswered         // a call was answered
+	toolsListed
+	callAnswered
 )
 
-// runSession connects and watches until that ends, and says why.
+// runSession connects and watches until that ends. It returns the reason.
 func (s *server) runSession(ctx context.Context) (outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.mu.Lock()
 	s.endSession = cancel
-	if !s.wanted { // stop was called before endSession was set, and could not call it
+	if !s.wanted { // stop was called before endSession was set
 		cancel(errStopped)
 	}
 	s.mu.Unlock()
 	s.setState(Connecting, "")
 	began := s.o.Now()
-	// Connecting and listing may each take StartTimeout.
 	conn, err := s.connect(ctx)
 	if err != nil {
 		return notConnected, preferCause(ctx, err)
@@ -246,7 +237,7 @@ func (s *server) runSession(ctx context.Context) (outcome, error) {
 	return toolsListed, err
 }
 
-// preferCause returns the reason why ctx was ended, if it was, in place of the error that followed from it.
+// preferCause returns the cause of ctx if ctx has ended, otherwise err.
 func preferCause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -254,12 +245,12 @@ func preferCause(ctx context.Context, err error) error {
 	return err
 }
 
-// watch watches a connection until it is lost, found dead, or no longer wanted, and returns why.
+// watch watches a connection until it is lost, dead, or not wanted. It returns the reason.
 func (s *server) watch(ctx context.Context, conn *connection) error {
 	health := time.NewTicker(s.o.HealthInterval)
 	defer health.Stop()
 	relist, suspect := conn.relistWanted, conn.checkWanted
-	// A nil channel blocks: while relist or suspect is nil, its signals wait for the timer.
+	// A nil channel blocks: while relist or suspect is nil, its signals wait.
 	var gap, calm <-chan time.Time
 	interval, listed := minRelistInterval, time.Time{}
 	missed := 0
@@ -284,7 +275,7 @@ func (s *server) watch(ctx context.Context, conn *connection) error {
 		case <-gap:
 			relist, gap = conn.relistWanted, nil
 		case <-suspect:
-			// No answer is proof of death only where no call keeps the server busy.
+			// Calls may keep the server too busy to answer.
 			if err := s.refresh(ctx, conn, probeTimeout); err != nil && !conn.hasCalls() {
 				return err
 			}
@@ -304,20 +295,19 @@ func (s *server) watch(ctx context.Context, conn *connection) error {
 	}
 }
 
-// refresh lists the tools, which also shows whether the server is alive.
+// refresh lists the tools, which shows that the server is alive.
 func (s *server) refresh(ctx context.Context, conn *connection, timeout time.Duration) error {
 	list, err := conn.list(ctx, timeout)
 	if err != nil {
 		return err
 	}
-	if ctx.Err() != nil { // the connection is being ended: its list must not set a state
+	if ctx.Err() != nil { // the connection is ending: its list must not set a state
 		return ctx.Err()
 	}
 	s.recordListing(conn, list)
 	return nil
 }
 
-// recordListing records the tools that the server has just listed.
 func (s *server) recordListing(conn *connection, list []toolSpec) {
 	state := Connected
 	if len(list) == 0 {
@@ -325,32 +315,30 @@ func (s *server) recordListing(conn *connection, list []toolSpec) {
 	}
 	now := listing{Tools: list, Instructions: conn.instructions, Offers: conn.features()}
 	changed := s.setListing(now)
-	// The connection is published last: calls begin here, and have to find changed tools in quarantine.
+	// The connection is published last, after changed tools are in quarantine.
 	s.mu.Lock()
 	s.conn, s.info, s.checkedAt = conn, conn.info, s.o.Now()
 	s.setStateLocked(state, "")
 	s.mu.Unlock()
-	// Last, and without the lock: no call waits for the store.
+	// Without the lock, so that no call waits for the store.
 	if changed {
 		s.saveOrLog(kindTools, savedListing{s.fingerprint(), now})
 	}
 }
 
-// clearConnection has calls wait for the next connection.
 func (s *server) clearConnection() {
 	s.mu.Lock()
 	s.conn = nil
 	s.mu.Unlock()
 }
 
-// setState changes the state and wakes those who wait for a change.
 func (s *server) setState(to State, problem string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setStateLocked(to, problem)
 }
 
-// setStateLocked is setState with s.mu held.
+// setStateLocked sets the state and wakes waiters; s.mu is held.
 func (s *server) setStateLocked(to State, problem string) {
 	if s.state == to && s.problem == problem {
 		return
@@ -362,19 +350,17 @@ func (s *server) setStateLocked(to State, problem string) {
 	s.wakeWaiters()
 }
 
-// wakeWaiters wakes all callers of awaitState; s.mu is held.
 func (s *server) wakeWaiters() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// describe returns the text of an error as one line without secrets. Servers and what stands before them answer with
-// whole pages.
+// describe returns an error as one short line without secrets, because servers and proxies answer with whole pages.
 func (s *server) describe(err error) string {
 	return text.ErrorLine(s.mask(text.OneLine(err.Error())), 500)
 }
 
-// recordFailure sets the state to Failed with what happened, secrets masked, and notes when the next attempt is.
+// recordFailure sets the state to Failed and the time of the next attempt.
 func (s *server) recordFailure(err error, wait time.Duration, came outcome) {
 	problem := s.describe(err)
 	s.mu.Lock()
@@ -383,7 +369,7 @@ func (s *server) recordFailure(err error, wait time.Duration, came outcome) {
 	}
 	s.setStateLocked(Failed, problem)
 	s.mu.Unlock()
-	s.endFirstAttempt() // after the state is set: whoever waits for it reads the problem next
+	s.endFirstAttempt() // after the state is set, for those who wait
 	s.log.Warn("mcp server failed", "error", problem, "retry_in", wait.Round(time.Millisecond).String())
 	s.logs.add("bot", []byte("failed: "+problem))
 }
@@ -404,7 +390,7 @@ func (s *server) dropTools() {
 }
 
 // offeredTools returns the tools that may be called now. A server keeps its tools after a lost connection until an
-// attempt to connect again has failed, so that a passing fault does not change what models see.
+// attempt to reconnect fails, so that short faults do not change the list.
 func (s *server) offeredTools() []tool.Tool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -414,7 +400,7 @@ func (s *server) offeredTools() []tool.Tool {
 	return s.tools
 }
 
-// begin has the server connect, with a reason anew; it does not wait for that.
+// begin requests a connection, or with a reason a new one. It does not wait.
 func (s *server) begin(reason error) error {
 	s.mu.Lock()
 	if reason != nil {
@@ -429,8 +415,8 @@ func (s *server) begin(reason error) error {
 	return nil
 }
 
-// stop returns when the process or connection is gone. Ending a process takes a few seconds at most; the deadline is
-// for one that the kernel cannot end, as one that hangs in a system call.
+// stop ends the connection and the process, and waits for the end. The deadline is for processes that the kernel cannot
+// end.
 func (s *server) stop() error {
 	s.setUsersWanted(false, errStopped)
 	s.setWanted(false, errStopped)
@@ -442,8 +428,7 @@ func (s *server) stop() error {
 	return nil
 }
 
-// setWanted sets whether the server is to run and wakes the supervisor. With a reason it
-// also ends the current attempt or connection.
+// setWanted sets wanted and wakes the supervisor. A reason ends the current attempt or connection.
 func (s *server) setWanted(wanted bool, reason error) {
 	s.mu.Lock()
 	s.wanted = wanted
@@ -455,12 +440,11 @@ func (s *server) setWanted(wanted bool, reason error) {
 	wake(s.wakeup)
 }
 
-// awaitState waits until a condition on the state holds, which is called with s.mu held.
-// It reports false if ctx ended first.
+// awaitState waits until a condition holds, which is called with s.mu held. It returns false if ctx ends first.
 func (s *server) awaitState(ctx context.Context, holds func() bool) bool {
 	for {
 		s.mu.Lock()
-		// Both under one lock: a change between them would be missed.
+		// Both under one lock, so that no change is missed.
 		ok, changed := holds(), s.changed
 		s.mu.Unlock()
 		if ok {

@@ -13,27 +13,25 @@ import (
 )
 
 const (
-	// maxPersonWait is how long a person may take to answer.
+	// maxPersonWait bounds the time of a person for an answer.
 	maxPersonWait = 15 * time.Minute
-	// maxSamplingWait is how long a model may take to answer a server.
+	// maxSamplingWait bounds the time of a model for an answer.
 	maxSamplingWait = 5 * time.Minute
-	// maxConcurrentAnswers is how many requests of a server are answered at a time; more get no answer, so that a flood of
-	// them does not start a flood of ours.
+	// maxConcurrentAnswers bounds the requests of a server that are answered at a time. It ignores further ones.
 	maxConcurrentAnswers = 16
-	// maxRequestsPerCall is how often a server may ask a person or a model during one call.
+	// maxRequestsPerCall bounds the questions of a server to people and models during one call.
 	maxRequestsPerCall = 20
-	// maxFormBytes is the longest form that is shown to a person, and maxQuestion the longest text, in bytes.
+	// maxFormBytes bounds a form for a person, maxQuestionBytes its text.
 	maxFormBytes     = 64 << 10
 	maxQuestionBytes = 4 << 10
 )
 
-// Root is a directory that servers are told they may work in.
+// Root is a directory that servers may work in.
 type Root struct {
 	URI  string `json:"uri"` // file://…
 	Name string `json:"name,omitempty"`
 }
 
-// clientCapabilities returns what servers are told that we support.
 func (s *server) clientCapabilities() sdk.ClientCapabilities {
 	var c sdk.ClientCapabilities
 	if s.o.Ask != nil {
@@ -57,10 +55,9 @@ type requestError struct {
 
 func (r *requestError) Error() string { return r.message }
 
-// answerRequest returns the response to a request of the server; nil if it is not to be
-// answered, because the server has cancelled it.
+// answerRequest returns the response to a request of the server, or nil if the server has cancelled it.
 func (c *connection) answerRequest(ctx context.Context, r transport.JSONRPCRequest) *transport.JSONRPCResponse {
-	// Registered by id, so that a cancel notification of the server finds it.
+	// Registered by id for the server's cancel notification.
 	key := r.ID.String()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -72,7 +69,7 @@ func (c *connection) answerRequest(ctx context.Context, r transport.JSONRPCReque
 		defer c.mu.Unlock()
 		delete(c.requests, key)
 	}()
-	params, _ := json.Marshal(r.Params) // came as JSON: cannot fail
+	params, _ := json.Marshal(r.Params) // it came as JSON
 	result, err := c.handleRequest(ctx, r.Method, params)
 	switch {
 	case errors.Is(context.Cause(ctx), errRequestCancelled):
@@ -85,10 +82,9 @@ func (c *connection) answerRequest(ctx context.Context, r transport.JSONRPCReque
 
 var errRequestCancelled = &requestError{sdk.REQUEST_INTERRUPTED, "the server has taken its request back"}
 
-// cancelRequest stops answering a request that the server cancels.
 func (c *connection) cancelRequest(fields map[string]any) {
 	var id sdk.RequestId
-	if id.UnmarshalJSON(encodeJSON(fields["requestId"])) != nil { // came as JSON: it can be encoded
+	if id.UnmarshalJSON(encodeJSON(fields["requestId"])) != nil { // it came as JSON
 		return
 	}
 	c.mu.Lock()
@@ -99,9 +95,8 @@ func (c *connection) cancelRequest(fields map[string]any) {
 	}
 }
 
-// handleRequest returns the result of a request of the server, or the error to answer it with. A
-// question to a person may take maxPersonWait. What was not announced to the server is answered
-// like an unknown method, except for elicitation, which is declined.
+// handleRequest returns the result of a request of the server, or an error for the server. A question to a person may
+// take maxPersonWait. Features that are switched off are unknown methods, except that elicitation is declined.
 func (c *connection) handleRequest(
 	ctx context.Context,
 	method string,
@@ -124,8 +119,8 @@ func (c *connection) handleRequest(
 	return nil, &requestError{sdk.METHOD_NOT_FOUND, "this client does not answer " + text.OneLine(method)}
 }
 
-// runInBackground runs a function in the background, with a context that ends with the
-// connection. It reports false if too many are running, or the connection is ending.
+// runInBackground runs a function with a context that ends with the connection. It returns false if too many are
+// running, or the connection is ending.
 func (c *connection) runInBackground(do func(ctx context.Context)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,17 +139,16 @@ func (c *connection) runInBackground(do func(ctx context.Context)) bool {
 	return true
 }
 
-// requestHandler returns a handler for the library's transport that answers requests of the server by post: the library
-// would give them 30 s, and a person may take 15 minutes.
+// requestHandler returns a handler for the library's transport that answers requests of the server by post, because the
+// library limits an answer to 30 s.
 func (c *connection) requestHandler(p httpPoster) transport.RequestHandler {
 	return func(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-		c.answerFor(callFromContext(ctx), r, p.post) // of the library's ctx, which ends here, the call is taken alone
+		c.answerFor(callFromContext(ctx), r, p.post) // the library's ctx ends here
 		return nil, nil
 	}
 }
 
-// answerFor answers a request of the server in the background, so that further messages are read meanwhile. f is the call
-// on whose stream it came; nil: it is not known.
+// answerFor answers a request of the server in the background. f is the call on whose stream it came, or nil.
 func (c *connection) answerFor(
 	f *pendingCall,
 	r transport.JSONRPCRequest,
@@ -170,11 +164,11 @@ func (c *connection) answerFor(
 		}
 		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 		defer cancel()
-		_ = reply(ctx, encodeJSON(answer)) // a lost connection is noticed by the next request
+		_ = reply(ctx, encodeJSON(answer)) // the next request notices a lost connection
 	})
 }
 
-// encodeJSON returns a value as JSON; nil if it cannot be encoded.
+// encodeJSON returns a value as JSON, or nil if it cannot be encoded.
 func encodeJSON(v any) json.RawMessage {
 	data, err := json.Marshal(v)
 	if err != nil {

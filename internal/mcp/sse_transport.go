@@ -14,9 +14,8 @@ import (
 	"sync/atomic"
 )
 
-// sseTransport is the older HTTP transport (2024-11-05): the server's messages come as events of
-// one stream, each of ours is a POST to the endpoint that the first event names. It does not
-// connect again: when the stream ends, the connection is lost, and server.run makes another one.
+// sseTransport is the older HTTP transport (2024-11-05): the server sends events on one stream, and receives messages
+// at the endpoint that the first event names. The connection ends with the stream.
 type sseTransport struct {
 	*rpcConn
 	url    *url.URL
@@ -29,7 +28,6 @@ type sseTransport struct {
 	work          sync.WaitGroup
 }
 
-// newSSE returns a transport for server-sent events that is not connected yet.
 func newSSE(at *url.URL, client *http.Client, logs *logBuffer) *sseTransport {
 	s := &sseTransport{url: at, client: client, endpointKnown: make(chan struct{}), cancel: func() {}}
 	s.rpcConn = newRPCConn(func(m []byte) { logs.add("stdout", m) })
@@ -37,10 +35,9 @@ func newSSE(at *url.URL, client *http.Client, logs *logBuffer) *sseTransport {
 	return s
 }
 
-// Start opens the stream and waits until the server has named its endpoint. ctx limits
-// only this; the stream lasts until Close.
+// Start opens the stream and waits until the server names its endpoint. ctx limits only the start.
 func (s *sseTransport) Start(ctx context.Context) error {
-	// While Start runs, the end of ctx cancels the request as well.
+	// The end of ctx cancels the request only during Start.
 	long, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = end
 	release := context.AfterFunc(ctx, end)
@@ -60,15 +57,14 @@ func (s *sseTransport) Start(ctx context.Context) error {
 	}
 }
 
-// httpPoster exchanges messages with an address over HTTP without the library, which can neither answer a request late
-// nor cancel one (mcp-go v1.2.1, 2026-11).
+// httpPoster exchanges messages over HTTP without the library, which cannot answer a request late or cancel one (mcp-go
+// v1.2.1, 2026-11).
 type httpPoster struct {
 	endpoint string
 	client   *http.Client
 	header   func() http.Header
 }
 
-// send makes a request, whose body is nil for GET.
 func (p httpPoster) send(ctx context.Context, method, accept string, body []byte) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, p.endpoint, bytes.NewReader(body))
 	if err != nil {
@@ -82,7 +78,7 @@ func (p httpPoster) send(ctx context.Context, method, accept string, body []byte
 	return p.client.Do(r)
 }
 
-// open opens a stream of events. The error is a *url.Error unless the server has answered something else.
+// open opens a stream of events. The error is a *url.Error unless the server has answered.
 func (p httpPoster) open(ctx context.Context) (*http.Response, error) {
 	resp, err := p.send(ctx, http.MethodGet, "text/event-stream", nil)
 	if err != nil {
@@ -100,14 +96,14 @@ func (p httpPoster) open(ctx context.Context) (*http.Response, error) {
 	return resp, nil
 }
 
-// post sends one message and returns an error unless the server has accepted it.
+// post sends one message. It returns an error unless the server accepts it.
 func (p httpPoster) post(ctx context.Context, message []byte) error {
 	resp, err := p.send(ctx, http.MethodPost, "application/json, text/event-stream", message)
 	if err != nil {
 		return fmt.Errorf("send a message: %w", err)
 	}
 	defer resp.Body.Close()
-	// Reading the short body to its end lets the connection be used again.
+	// Read to the end, so that the connection can be used again.
 	if _, err := io.CopyN(io.Discard, resp.Body, 64<<10); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("send a message: %w", err)
 	}
@@ -126,7 +122,6 @@ func (e statusError) Error() string {
 	return fmt.Sprintf("the server answered HTTP %d %s", int(e), http.StatusText(int(e)))
 }
 
-// checkStatus returns a statusError unless the status is one of success.
 func checkStatus(status int) error {
 	if status >= 200 && status < 300 {
 		return nil
@@ -139,7 +134,7 @@ func (s *sseTransport) readStream(body io.ReadCloser) {
 	s.fail(fmt.Errorf("the event stream ended: %w", readEvents(body, s.handleEvent)))
 }
 
-// readEvents calls handle for each event of a stream until the stream ends or handle fails, and returns the error.
+// readEvents calls handle for each event until the stream ends or handle fails. It returns the error.
 func readEvents(stream io.Reader, handle func(name string, data []byte) error) error {
 	lines := lineReader{r: bufio.NewReaderSize(stream, 64<<10), max: maxMessageBytes}
 	var event string
@@ -170,8 +165,7 @@ func readEvents(stream io.Reader, handle func(name string, data []byte) error) e
 	}
 }
 
-// handleEvent takes one event of the stream: the endpoint to which messages are posted, once, and then messages. It
-// fails for an endpoint at another origin.
+// handleEvent handles an event: the endpoint, once, and then messages. It fails for an endpoint at another origin.
 func (s *sseTransport) handleEvent(name string, data []byte) error {
 	switch {
 	case len(data) == 0:
@@ -192,7 +186,6 @@ func (s *sseTransport) handleEvent(name string, data []byte) error {
 	return nil
 }
 
-// post sends one message. Responses come on the stream.
 func (s *sseTransport) post(ctx context.Context, message []byte) error {
 	at := s.endpoint.Load()
 	if at == nil {
@@ -201,7 +194,6 @@ func (s *sseTransport) post(ctx context.Context, message []byte) error {
 	return s.at(at).post(ctx, message)
 }
 
-// at returns an address of the server.
 func (s *sseTransport) at(address *url.URL) httpPoster {
 	return httpPoster{address.String(), s.client, func() http.Header {
 		h := http.Header{}
@@ -212,10 +204,10 @@ func (s *sseTransport) at(address *url.URL) httpPoster {
 	}}
 }
 
-// SetProtocolVersion sets the version that further requests name in their header.
+// SetProtocolVersion sets the version for the headers of further requests.
 func (s *sseTransport) SetProtocolVersion(version string) { s.protocol.Store(version) }
 
-// Close ends the stream, and returns when its reader has ended.
+// Close ends the stream and waits for its reader.
 func (s *sseTransport) Close() error {
 	s.fail(errors.New("closed"))
 	s.cancel()

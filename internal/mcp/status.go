@@ -14,42 +14,42 @@ type State string
 
 // The states of a server.
 const (
-	Uninitialized State = "uninitialized" // not connected yet; its tools may be known from before
+	Uninitialized State = "uninitialized" // not connected yet; its tools may be known
 	Connecting    State = "connecting"
 	Connected     State = "connected"
 	NoToolsFound  State = "no_tools_found" // connected, but it offers nothing
-	Quarantined   State = "quarantined"    // some of its tools wait for Approve; the others can be called
-	Failed        State = "error"          // will be tried again automatically
+	Quarantined   State = "quarantined"    // some of its tools wait for Approve
+	Failed        State = "error"          // it is tried again
 	Stopped       State = "stopped"        // by Stop, or because the host ended
 	Disabled      State = "disabled"       // by configuration
 )
 
-// Status is what is known of a server. Its JSON form is the HTTP API's.
+// Status describes a server. Its JSON form belongs to the HTTP API.
 type Status struct {
 	Name        string     `json:"name"`
 	State       State      `json:"state"`
-	Error       string     `json:"error"`                // why it is not connected, for the operator
-	Tools       []ToolInfo `json:"tools"`                // those that are offered
-	Source      string     `json:"source"`               // FromConfig, or what Put was told
+	Error       string     `json:"error"`                // for the operator
+	Tools       []ToolInfo `json:"tools"`                // the offered ones
+	Source      string     `json:"source"`               // FromConfig or FromAPI
 	Pending     int        `json:"pending,omitempty"`    // tools that wait for Approve
-	Warnings    []string   `json:"warnings,omitempty"`   // what is suspicious in what it says of itself
-	ConsentURL  string     `json:"consentUrl,omitempty"` // where the operator lets the bot use the server
+	Warnings    []string   `json:"warnings,omitempty"`   // about its instructions and tools
+	ConsentURL  string     `json:"consentUrl,omitempty"` // for the operator's consent
 	Description string     `json:"description,omitempty"`
 	Runs        string     `json:"runs,omitempty"` // its command line or address, with secrets masked
-	// Isolation says what keeps its process from the bot, and what does not.
+	// Isolation describes the isolation of its process.
 	Isolation []string  `json:"isolation,omitempty"`
 	Transport string    `json:"transport,omitempty"`
 	Protocol  string    `json:"protocol,omitempty"` // version in use
-	Version   string    `json:"version,omitempty"`  // what the server calls itself
+	Version   string    `json:"version,omitempty"`  // the server's own name and version
 	Since     time.Time `json:"since,omitzero"`     // of State
-	Checked   time.Time `json:"checked,omitzero"`   // when the server last answered
+	Checked   time.Time `json:"checked,omitzero"`   // time of the last answer
 }
 
-// Consent is what a person has to agree to before a server can be used.
+// Consent is a consent that a server needs.
 type Consent struct {
-	URL   string    `json:"url"`            // where; for that person alone
-	User  string    `json:"user,omitempty"` // who; empty: the operator
-	Until time.Time `json:"until,omitzero"` // when the URL is of no use any longer
+	URL   string    `json:"url"`            // only for the user
+	User  string    `json:"user,omitempty"` // empty: the operator
+	Until time.Time `json:"until,omitzero"` // end of the validity of the URL
 }
 
 // ToolInfo describes a tool of a server.
@@ -62,21 +62,21 @@ type ToolInfo struct {
 	Hint        string          `json:"hint,omitempty"` // Class of Hints
 	State       ToolState       `json:"state,omitempty"`
 	Why         string          `json:"why,omitempty"`   // if it is not offered
-	Flags       []string        `json:"flags,omitempty"` // what is suspicious about it
+	Flags       []string        `json:"flags,omitempty"` // suspicions
 }
 
-// ToolState tells whether a tool can be called.
+// ToolState is whether a tool can be called.
 type ToolState string
 
 // The states of a tool.
 const (
 	ToolOffered     ToolState = "offered"
 	ToolQuarantined ToolState = "quarantined" // until Approve
-	ToolRefused     ToolState = "refused"     // its name is another's, or cannot be shown
+	ToolRefused     ToolState = "refused"     // it has the name of another tool, or cannot be shown
 	ToolExcluded    ToolState = "excluded"    // by includeTools or excludeTools
 )
 
-// status returns the status as last seen. One older than StatusTTL is checked in the background, for the next reader.
+// status returns the last known status. If it is older than StatusTTL, it is checked in the background.
 func (s *server) status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,14 +103,13 @@ func (s *server) status() Status {
 			st.Tools = append(st.Tools, t)
 		}
 	}
-	// In the background: whoever reads the status of 20 servers waits for none of them.
 	if s.conn != nil && s.o.Now().Sub(s.checkedAt) > s.o.StatusTTL {
 		s.conn.requestCheck()
 	}
 	return st
 }
 
-// publicState returns the state as Status shows it; s.mu is held.
+// publicState returns the state for Status; s.mu is held.
 func (s *server) publicState() State {
 	switch s.state {
 	case Connected, NoToolsFound, Uninitialized:
@@ -121,7 +120,7 @@ func (s *server) publicState() State {
 	return s.state
 }
 
-// toolInfos returns every tool that the server has; s.mu is held.
+// toolInfos returns all tools of the server; s.mu is held.
 func (s *server) toolInfos() []ToolInfo {
 	list := make([]ToolInfo, 0, len(s.decisions))
 	for _, j := range s.decisions {
@@ -140,7 +139,7 @@ func (s *server) toolInfos() []ToolInfo {
 	return list
 }
 
-// ToolsOf returns every tool of a server, also those that are not offered; nil if there is no such server.
+// ToolsOf returns all tools of a server, including those that are not offered, or nil if there is no such server.
 func (h *Host) ToolsOf(name string) []ToolInfo {
 	s, err := h.server(name)
 	if err != nil {
@@ -151,7 +150,7 @@ func (h *Host) ToolsOf(name string) []ToolInfo {
 	return s.toolInfos()
 }
 
-// consentURL returns where somebody has to agree before the server can be used; empty: nobody has to.
+// consentURL returns the address for a consent that the server needs, or "".
 func (s *server) consentURL() string {
 	if s.o.SignIns == nil {
 		return ""
@@ -162,12 +161,11 @@ func (s *server) consentURL() string {
 	return ""
 }
 
-// newMasker returns a function that masks the secrets of an entry wherever a server or a
-// library repeats them: header values, and variables that are named like secrets.
+// newMasker returns a function that masks the secrets of an entry: header values, and variables with names of secrets.
 func newMasker(c Config) func(string) string {
 	var pairs []string
 	hide := func(value string) {
-		if len(value) >= 4 { // shorter values would mask parts of ordinary words
+		if len(value) >= 4 { // shorter values are parts of ordinary words
 			pairs = append(pairs, value, "***")
 		}
 	}
@@ -185,7 +183,6 @@ func newMasker(c Config) func(string) string {
 	return strings.NewReplacer(pairs...).Replace
 }
 
-// isSecretName reports whether a variable is named like one that holds a secret.
 func isSecretName(name string) bool {
 	parts := []string{"TOKEN", "KEY", "SECRET", "PASS", "AUTH", "CREDENTIAL", "COOKIE", "DSN", "DATABASE_URL"}
 	name = strings.ToUpper(name)

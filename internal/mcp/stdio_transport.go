@@ -17,40 +17,39 @@ import (
 )
 
 const (
-	exitWait     = 300 * time.Millisecond // for a process to end by itself once its input is closed
+	exitWait     = 300 * time.Millisecond // for a process to end after its input is closed
 	termWait     = 2 * time.Second        // between SIGTERM and SIGKILL
 	killWait     = 5 * time.Second        // for the kernel to end a killed process
-	drainWait    = 500 * time.Millisecond // to read what an ended process had written
+	drainWait    = 500 * time.Millisecond // to read the last output
 	writeTimeout = 30 * time.Second       // for a process to read a message
 )
 
-// stdioTransport starts a process and exchanges messages over its standard streams, one per
-// line. It ends the process together with everything that it has started.
+// stdioTransport runs a process and exchanges messages over its standard streams, one per line. It ends the process
+// with all descendants.
 type stdioTransport struct {
 	*rpcConn
 	cmd     *exec.Cmd
 	logs    *logBuffer
 	watcher Watcher
-	guard   func() guarded // what is kept from the process; nil: it is not isolated
+	guard   func() guarded // the restricted paths; nil: it is not isolated
 
 	c          Config
 	ownFolders func(c Config) []string // Options.OwnFolders
 
-	isolation []string // what is enforced, in words; set when Start returns
+	isolation []string // description of the isolation; set when Start returns
 
 	outbox    chan []byte
-	in        *os.File // its ends of the pipes: in is written, out and errs are read
+	in        *os.File // the bot's ends of the pipes
 	out, errs *os.File
 	exited    chan struct{} // closed when the process has been reaped
 
-	mu        sync.Mutex // guards signals against reaping: the system reuses the id after it
+	mu        sync.Mutex // guards signals against reaping: the system may then reuse the id
 	reaped    bool
 	closeOnce sync.Once
 }
 
-// newStdio prepares the program of a server; Start runs it. watcher is told its process group, which has to end with the
-// bot; protected returns folders that it must not see, and readOnly paths that it must not change. It fails where the program
-// is not found.
+// newStdio prepares the program of a server; Start runs it. watcher watches its process group. protected returns the
+// paths to hide, readOnly the paths to make read-only. It fails if the program is not found.
 func newStdio(
 	c Config,
 	logs *logBuffer,
@@ -82,7 +81,7 @@ func newStdio(
 			if s.ownFolders != nil {
 				g.isStrict, g.writable = true, append(g.writable, realPaths(s.ownFolders(c))...)
 				temporary := filepath.Join(cache, "tmp")
-				_ = os.Mkdir(temporary, 0o700) // it is there, or the program says what it cannot write
+				_ = os.Mkdir(temporary, 0o700) // if this fails, the program reports it
 				s.cmd.Env = append(s.cmd.Env, "TMPDIR="+temporary)
 			}
 			return g
@@ -91,21 +90,20 @@ func newStdio(
 		return nil, errors.New("its network is to be none, which takes mcp.isolation auto")
 	}
 	s.rpcConn = newRPCConn(func(line []byte) {
-		logs.add("stdout", bytes.ReplaceAll(line, []byte{0}, []byte("␀"))) // without which UTF-16 would look right
+		logs.add("stdout", bytes.ReplaceAll(line, []byte{0}, []byte("␀"))) // makes UTF-16 visible
 	})
 	s.send = s.enqueue
 	return s, nil
 }
 
-// isInherited reports whether every server gets this variable of ours. Whatever else a
-// server needs is written in its entry, so that no token of ours reaches it. The list is
-// that of the official TypeScript SDK, with locale, time zone and temporary directory.
+// isInherited reports whether servers inherit a variable. Others must be in the entry, so that no token of the bot
+// reaches a server. The list is from the official TypeScript SDK, with locale, time zone and temporary directory.
 func isInherited(name string) bool {
 	return slices.Contains([]string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TZ", "TMPDIR"}, name) ||
 		strings.HasPrefix(name, "LC_")
 }
 
-// buildEnvironment returns the inherited variables and those of the entry, which win.
+// buildEnvironment returns the inherited variables and the variables of the entry, which win.
 func buildEnvironment(own map[string]string) []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -121,8 +119,7 @@ func buildEnvironment(own map[string]string) []string {
 	return env
 }
 
-// explainCommand returns the error of a command that was not found with how to write it, if it is a command line or
-// one of Windows. It names no argument, which may be a secret.
+// explainCommand adds a remedy to the error of a missing command. It names no argument, which may be a secret.
 func explainCommand(err error, c Config) error {
 	program, _, isLine := strings.Cut(strings.TrimSpace(c.Command), " ")
 	switch {
@@ -136,10 +133,9 @@ func explainCommand(err error, c Config) error {
 	return err
 }
 
-// findCommand returns the path of a command, searched in the PATH that the process will
-// have. dir is the working directory of the process.
+// findCommand returns the path of a command, from the PATH of the process. dir is its working directory.
 func findCommand(command, dir string, env []string) (string, error) {
-	// Checked first: exec's error for a missing directory names only the command.
+	// First, because exec's error for a missing directory names only the command.
 	if dir != "" {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			return "", fmt.Errorf("start %q: its working folder %s does not exist: create it, or change cwd", command, dir)
@@ -150,7 +146,7 @@ func findCommand(command, dir string, env []string) (string, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		// Made absolute first: without dir "./server" has become "server", which LookPath searches in our PATH.
+		// Absolute, because LookPath would search "server" in the bot's PATH.
 		path, err := filepath.Abs(path)
 		if err == nil {
 			_, err = exec.LookPath(path)
@@ -174,7 +170,6 @@ func findCommand(command, dir string, env []string) (string, error) {
 	return "", fmt.Errorf("%s not found: %s", command, installHint(command))
 }
 
-// installHint returns what to do about a command that was not found.
 func installHint(command string) string {
 	switch command {
 	case "npx", "npm", "node":
@@ -189,13 +184,12 @@ func installHint(command string) string {
 	return "install it, or write its whole path as command"
 }
 
-// Start starts the process, which runs until Close whatever becomes of the context. It may be
-// called once. On an error nothing is left running and all pipes are closed.
+// Start starts the process, which runs until Close. It may be called once. After an error nothing is left running.
 func (s *stdioTransport) Start(context.Context) error {
 	stdin, in, failedIn := os.Pipe()
 	out, stdout, failedOut := os.Pipe()
 	errs, stderr, failedErrs := os.Pipe()
-	// The process's ends are closed in any case: only then do its streams end with it.
+	// Closed here, so that the streams end with the process.
 	for _, f := range []*os.File{stdin, stdout, stderr} {
 		defer f.Close()
 	}
@@ -203,8 +197,8 @@ func (s *stdioTransport) Start(context.Context) error {
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = stdin, stdout, stderr
 	err := errors.Join(failedIn, failedOut, failedErrs)
 	if err == nil {
-		started := make(chan error) // unbuffered: runProcess begins to wait only when Start goes on
-		// Linux kills the child (Pdeathsig) when the thread that started it ends: no other goroutine may use that thread.
+		started := make(chan error) // unbuffered: runProcess waits for Start
+		// Linux kills the child (Pdeathsig) when the thread that started it ends.
 		runOnOwnThread(func() { s.runProcess(started) })
 		err = <-started
 	}
@@ -215,8 +209,8 @@ func (s *stdioTransport) Start(context.Context) error {
 	return nil
 }
 
-// runProcess isolates the thread, starts the process, waits for its end and reaps it. The calling goroutine must have a
-// thread of its own.
+// runProcess isolates the thread, starts the process, waits for its end and reaps it. The goroutine must have its own
+// thread.
 func (s *stdioTransport) runProcess(started chan<- error) {
 	var err error
 	if s.guard != nil {
@@ -248,8 +242,7 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 	work.Wait()
 }
 
-// watchGroup has the process group watched. A goroutine of its own does it: the first call
-// starts a process, which must not be isolated.
+// watchGroup calls Watch in another goroutine, because the first call starts a process that must not be isolated.
 func (s *stdioTransport) watchGroup() (done func()) {
 	if s.watcher == nil {
 		return func() {}
@@ -259,14 +252,14 @@ func (s *stdioTransport) watchGroup() (done func()) {
 	return <-watched
 }
 
-// watchOutputEnd ends the connection to a process that has closed its output but goes on.
+// watchOutputEnd ends the connection if the process closes its output but goes on.
 func (s *stdioTransport) watchOutputEnd(outputEnded <-chan struct{}) {
 	<-outputEnded
-	// A process that ends closes its output first: reap then knows the better reason.
+	// An ending process closes its output first: reap then has the better reason.
 	s.failUnlessEnded(errors.New("it closed its output"))
 }
 
-// failUnlessEnded ends the connection for a reason, unless it ends for another one in a moment.
+// failUnlessEnded ends the connection, unless it ends for another reason in a moment.
 func (s *stdioTransport) failUnlessEnded(reason error) {
 	select {
 	case <-s.done:
@@ -275,21 +268,20 @@ func (s *stdioTransport) failUnlessEnded(reason error) {
 	}
 }
 
-// reap waits for the end of the process, kills what it has left behind, and reaps it.
+// reap waits for the end of the process, kills its descendants, and reaps it.
 func (s *stdioTransport) reap(drained <-chan struct{}, unwatch func()) {
-	if !awaitExit(s.cmd.Process.Pid) { // some systems cannot await the exit without reaping
+	if !awaitExit(s.cmd.Process.Pid) { // some systems cannot wait without reaping
 		_ = s.cmd.Wait()
 	}
-	// Before reaping: until then the id of the group cannot belong to anybody else.
+	// Before reaping: the system cannot reuse the id of the group yet.
 	s.signal(syscall.SIGKILL)
 	s.in.Close()
-	// What the process wrote last is worth reading, but a descendant that has left the
-	// group may hold the pipes open for ever.
+	// The last output is worth reading, but a descendant outside of the group may keep the pipes open.
 	select {
 	case <-drained:
 	case <-time.After(drainWait):
 	}
-	// Before reaping, too: the watchdog process might else kill whatever gets the id of the group next.
+	// Before reaping: the watchdog process must not kill another group with this id.
 	unwatch()
 	s.mu.Lock()
 	_ = s.cmd.Wait() // its error repeats ProcessState
@@ -301,7 +293,6 @@ func (s *stdioTransport) reap(drained <-chan struct{}, unwatch func()) {
 	s.fail(fmt.Errorf("the process ended (%s)", s.cmd.ProcessState))
 }
 
-// signal signals the process group, unless the process has been reaped.
 func (s *stdioTransport) signal(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,14 +301,13 @@ func (s *stdioTransport) signal(sig syscall.Signal) {
 	}
 }
 
-// readOutput handles the messages of the process until its output ends.
 func (s *stdioTransport) readOutput() {
 	lines := lineReader{r: bufio.NewReaderSize(s.out, 64<<10), max: maxMessageBytes}
 	for {
 		line, err := lines.next()
 		switch {
 		case errors.Is(err, errTooLong):
-			// The beginning goes to the log: it shows what the process has written.
+			// The log gets the beginning of the line.
 			s.onInvalid(line)
 			s.fail(fmt.Errorf("it sent a line of more than %d MiB", maxMessageBytes>>20))
 			return
@@ -328,7 +318,6 @@ func (s *stdioTransport) readOutput() {
 	}
 }
 
-// readErrors copies the standard error output of the process into its log.
 func (s *stdioTransport) readErrors() {
 	lines := lineReader{r: bufio.NewReaderSize(s.errs, 16<<10), max: 8 << 10}
 	for {
@@ -340,8 +329,7 @@ func (s *stdioTransport) readErrors() {
 	}
 }
 
-// enqueue passes a message to writeMessages, so that a server which does not read delays
-// nobody beyond their own deadline.
+// enqueue passes a message to writeMessages, so that callers do not wait for a server that does not read.
 func (s *stdioTransport) enqueue(ctx context.Context, message []byte) error {
 	select {
 	case s.outbox <- append(message, '\n'):
@@ -353,8 +341,7 @@ func (s *stdioTransport) enqueue(ctx context.Context, message []byte) error {
 	}
 }
 
-// writeMessages writes messages until the connection ends. A process that does not read for
-// writeTimeout loses its connection.
+// writeMessages writes messages until the connection ends. The process must read each within writeTimeout.
 func (s *stdioTransport) writeMessages() {
 	for {
 		select {
@@ -366,7 +353,7 @@ func (s *stdioTransport) writeMessages() {
 				_, err = s.in.Write(message)
 			}
 			if err != nil {
-				// A process that ends closes its input, too: reap then knows the better reason.
+				// An ending process closes its input, too: reap then has the better reason.
 				s.failUnlessEnded(fmt.Errorf("it does not take messages: %w", err))
 				return
 			}
@@ -374,11 +361,10 @@ func (s *stdioTransport) writeMessages() {
 	}
 }
 
-// Close ends the process, first by closing its input, then by SIGTERM, then by SIGKILL, and returns
-// when the process and its readers are gone, after 7.3 s at the latest; a process that the kernel
-// cannot end is then left behind. It may be called more than once, and before Start.
+// Close ends the process by closing its input, then by SIGTERM, then by SIGKILL. It returns when the process is gone,
+// after 7.3 s at the latest, even if the kernel cannot end it. It may be called several times, and before Start.
 func (s *stdioTransport) Close() error {
-	// The first reason counts: the end of the process, which follows, must not be taken for a loss.
+	// First, so that the end of the process does not count as a loss.
 	s.fail(errors.New("closed"))
 	s.closeOnce.Do(func() {
 		if s.cmd.Process == nil {
@@ -398,7 +384,6 @@ func (s *stdioTransport) Close() error {
 	return nil
 }
 
-// waitExited reports whether the process ends within a time.
 func (s *stdioTransport) waitExited(within time.Duration) bool {
 	select {
 	case <-s.exited:

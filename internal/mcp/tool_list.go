@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// Limits of one list of tools; what is beyond them is left out without an error.
+	// Limits of a list of tools. Further tools are left out without an error.
 	maxPages     = 100
 	maxTools     = 2000
 	maxToolName  = 512     // bytes; the specification of 2025-11-25 allows 128
 	maxListBytes = 4 << 20 // of all tools; nine well-known servers have 0.3 MB together (measured 2026-11)
 )
 
-// toolSpec is a tool as a server listed it.
+// toolSpec is a tool in the form that the server listed.
 type toolSpec struct {
 	Name        string
 	Title       string          `json:",omitempty"`
@@ -34,7 +34,6 @@ type toolSpec struct {
 	Notes       json.RawMessage `json:",omitempty"` // annotations
 }
 
-// hints returns the annotations that we know.
 func (t toolSpec) hints() tool.Hints {
 	notes := jsonObject(t.Notes)
 	return tool.Hints{
@@ -45,7 +44,7 @@ func (t toolSpec) hints() tool.Hints {
 	}
 }
 
-// describe returns what people and models read about the tool.
+// describe returns the description for people and models.
 func (t toolSpec) describe() string {
 	if t.Description == "" {
 		return t.Title
@@ -53,21 +52,20 @@ func (t toolSpec) describe() string {
 	return t.Description
 }
 
-// listing is what a server has said that it offers. It is stored as savedListing.
+// listing contains the offers of a server. It is stored as savedListing.
 type listing struct {
 	Tools        []toolSpec     `json:"tools"`
 	Instructions string         `json:"instructions,omitempty"`
 	Offers       serverFeatures `json:"offers,omitzero"`
 }
 
-// list returns the tools of all pages, sorted by name. It reads the pages from their raw
-// JSON: the library's own types lose parts of the schemas ($schema, allOf, if/then/else),
-// and it refuses a whole page for one invalid tool (mcp-go v1.2.1, 2026-11).
+// list returns the tools of all pages, sorted by name. It reads raw JSON, because the library loses parts of schemas
+// ($schema, allOf, if/then/else) and refuses a whole page for one invalid tool (mcp-go v1.2.1, 2026-11).
 func (c *connection) list(ctx context.Context, timeout time.Duration) ([]toolSpec, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// A server of the newest protocol that declares no tools must not be asked for them,
-	// see checkAlive. Older servers are asked in any case: some declare nothing.
+	// A server of the newest protocol without tools must not be asked for them, see checkAlive. Some older servers
+	// declare nothing.
 	if sdk.IsModernProtocol(c.info.protocol) && c.client.GetServerCapabilities().Tools == nil {
 		return nil, c.checkAlive(ctx)
 	}
@@ -91,7 +89,7 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]toolSpe
 			}
 		}
 		next := sdk.Cursor(jsonString(page["nextCursor"]))
-		if next == "" || next == request.Params.Cursor { // a server that repeats its cursor would page for ever
+		if next == "" || next == request.Params.Cursor { // a repeated cursor would never end
 			break
 		}
 		request.Params.Cursor = next
@@ -100,8 +98,8 @@ func (c *connection) list(ctx context.Context, timeout time.Duration) ([]toolSpe
 	return list, nil
 }
 
-// checkAlive asks a server without tools for what it does offer, to see whether it is alive. Over the newest protocol
-// an unknown method is answered with 404, which the library takes for the end of the session (mcp-go v1.2.1, 2026-11).
+// checkAlive checks a server without tools by a request for its other offers. With the newest protocol a server answers
+// an unknown method with 404, which the library takes for the end of the session (mcp-go v1.2.1, 2026-11).
 func (c *connection) checkAlive(ctx context.Context) error {
 	var err error
 	for _, kind := range []string{"resources", "prompts"} {
@@ -117,8 +115,8 @@ func (c *connection) checkAlive(ctx context.Context) error {
 	return nil
 }
 
-// listPage returns one page as it came, and the tools of it that may be offered; nil: all. The library drops tools
-// whose x-mcp-header annotations are invalid, as the specification of 2026-07-28 demands.
+// listPage returns a raw page, and the names of its tools that may be offered; nil: all. The library drops tools with
+// invalid x-mcp-header annotations, as the specification of 2026-07-28 demands.
 func (c *connection) listPage(
 	ctx context.Context,
 	request sdk.ListToolsRequest,
@@ -132,7 +130,7 @@ func (c *connection) listPage(
 			offered[t.Name] = true
 		}
 		return *raw, offered, nil
-	case *raw != nil: // the library could not decode the page; we can
+	case *raw != nil: // the library could not decode the page
 		return *raw, nil, nil
 	case isMethodNotFound(err):
 		return json.RawMessage(`{"tools":[]}`), nil, nil
@@ -141,7 +139,8 @@ func (c *connection) listPage(
 	return nil, nil, unwrapTransportError(err)
 }
 
-// parseTool reads one tool of a list; false: it has no usable name, or runs only as a task, which the bot does not do.
+// parseTool reads a tool. It returns false if the tool has no usable name, or runs only as a task, which is not
+// supported.
 func parseTool(raw json.RawMessage) (toolSpec, bool) {
 	o := jsonObject(raw)
 	t := toolSpec{Name: jsonString(o["name"]), Title: jsonString(o["title"]), Description: jsonString(o["description"])}
@@ -152,19 +151,18 @@ func parseTool(raw json.RawMessage) (toolSpec, bool) {
 	}
 	for key, field := range fields {
 		if len(jsonObject(o[key])) > 0 {
-			*field = slices.Clone(o[key]) // else it would keep the whole page in memory
+			*field = slices.Clone(o[key]) // a copy, to release the page
 		}
 	}
 	isTask := jsonString(jsonObject(o["execution"])["taskSupport"]) == "required"
 	return t, t.Name != "" && len(t.Name) <= maxToolName && !isTask
 }
 
-// isIncluded reports whether Include and Exclude of the entry let a tool be offered.
 func (s *server) isIncluded(name string) bool {
 	return (len(s.c.Include) == 0 || matchesAny(s.c.Include, name)) && !matchesAny(s.c.Exclude, name)
 }
 
-// matchesAny reports whether a name matches one of the patterns, in which * stands for any text; false for none.
+// matchesAny reports whether a name matches a pattern, in which * stands for any text.
 func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return config.Glob(p, name) })
 }

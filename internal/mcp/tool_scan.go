@@ -16,18 +16,18 @@ import (
 const (
 	maxFlags    = 20  // of one tool
 	maxFlagPath = 150 // bytes, of the place in a schema
-	// maxNesting is how deep a schema may be: people have to read it, and scanning is recursive.
+	// maxNesting bounds the depth of a schema: people read it, and scanning is recursive.
 	maxNesting = 64
 )
 
-// inspectedTool is a tool as it may be shown to a model, with what is suspicious about it.
+// inspectedTool is a tool in a form for models, with suspicions about it.
 type inspectedTool struct {
-	toolSpec           // as listed
-	hash        string // of all that a model reads of it
-	description string // the description without what is hidden
+	toolSpec           // in the form that was listed
+	hash        string // of everything that a model reads
+	description string // without hidden characters
 	schema      json.RawMessage
 	flags       []string
-	refusal     string // why it cannot be shown at all
+	refusal     string // the reason if it cannot be shown
 }
 
 // inspect scans a tool for hidden characters and for orders to the model.
@@ -53,7 +53,6 @@ func inspect(t toolSpec) inspectedTool {
 	return i
 }
 
-// scanValue scans every key and every text of a decoded value.
 func (i *inspectedTool) scanValue(at string, value any) {
 	if len(i.flags) > maxFlags {
 		return
@@ -77,7 +76,7 @@ func (i *inspectedTool) scanValue(at string, value any) {
 	}
 }
 
-// findSuspicions returns what is suspicious in a text; each entry names the place at.
+// findSuspicions describes suspicious parts of a text at a place.
 func findSuspicions(at, said string) []string {
 	var list []string
 	if what := describeHidden(said); what != "" {
@@ -89,9 +88,8 @@ func findSuspicions(at, said string) []string {
 	return list
 }
 
-// orderPhrases are phrases by which published attacks give orders to the model behind the user's back. The list is
-// short on purpose: a match only warns, and an honest description should pass. They are matched against text without
-// hidden characters and with single spaces.
+// orderPhrases match phrases with which published attacks give orders to a model. The list is short, because honest
+// descriptions should pass. The text has no hidden characters and single spaces.
 var orderPhrases = text.Pattern(`(?i)` + strings.Join([]string{
 	`\b(ignore|disregard|forget|override) (all |any |the |your |of |these )*` +
 		`(previous|prior|above|earlier|preceding|system|other) (instruction|prompt|rule|message|direction)`,
@@ -104,17 +102,15 @@ var orderPhrases = text.Pattern(`(?i)` + strings.Join([]string{
 	`\b(new|updated|real) system (prompt|instructions?)\b|\byou are now (in|a|an|the)\b`,
 }, "|"))
 
-// findOrder returns the first phrase of a text that reads like an order to the model, or "".
 func findOrder(said string) string {
 	return orderPhrases().FindString(strings.Join(strings.Fields(removeHidden(said)), " "))
 }
 
-// terminalSequence matches the escape sequences by which text controls a terminal (ECMA-48:
-// CSI, OSC, and two-character escapes).
+// terminalSequence matches escape sequences for terminals (ECMA-48: CSI, OSC, and two-character escapes).
 var terminalSequence = text.Pattern(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]|` +
 	`(?:\x1b\]|\x{9d})[^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?`)
 
-// describeHidden returns a description of what a text holds that a reader does not see, or "".
+// describeHidden describes the hidden characters in a text, or returns "".
 func describeHidden(said string) string {
 	if terminalSequence().MatchString(said) {
 		return "terminal sequences"
@@ -135,23 +131,22 @@ func describeHidden(said string) string {
 	return "hidden characters " + strings.Join(found, " ")
 }
 
-// isHidden reports whether a character is invisible and not legitimate behind the one before it. One variation selector
-// may follow an emoji; joiners belong to emoji and to scripts that need them.
+// isHidden reports whether a character is invisible without a legitimate use after the one before it: a variation
+// selector may follow an emoji, and joiners belong to emoji and some scripts.
 func isHidden(before, c rune) bool {
 	switch {
 	case c == '\n', c == '\t', c == '\r':
 		return false
 	case unicode.IsControl(c):
 		return true
-	case c == 0x200C, c == 0x200D: // joiners: hidden behind Latin, Greek and Cyrillic
+	case c == 0x200C, c == 0x200D: // joiners: hidden after Latin, Greek and Cyrillic
 		return before < 0x0590
-	case unicode.Is(unicode.Variation_Selector, c): // rows of them can carry text that nobody sees
+	case unicode.Is(unicode.Variation_Selector, c): // rows of them can carry invisible text
 		return before < 0x20 || unicode.Is(unicode.Variation_Selector, before)
 	}
 	return text.IsInvisible(c)
 }
 
-// removeHidden returns a text without what a reader would not see.
 func removeHidden(said string) string {
 	said = terminalSequence().ReplaceAllString(strings.ToValidUTF8(said, "\uFFFD"), "")
 	before := rune(0)
@@ -164,8 +159,8 @@ func removeHidden(said string) string {
 	}, said)
 }
 
-// removeHiddenFrom returns a decoded value with removeHidden applied to every text. Keys stay as they are: a tool with
-// hidden characters in a key is refused as a whole.
+// removeHiddenFrom applies removeHidden to all texts in a decoded value. Tools with hidden characters in keys are
+// refused.
 func removeHiddenFrom(value any) any {
 	switch v := value.(type) {
 	case string:
@@ -186,7 +181,6 @@ func removeHiddenFrom(value any) any {
 	return value
 }
 
-// isTooDeep reports whether JSON is deeper than maxNesting.
 func isTooDeep(raw json.RawMessage) bool {
 	depth, quoted := 0, false
 	for n := 0; n < len(raw); n++ {
@@ -207,7 +201,7 @@ func isTooDeep(raw json.RawMessage) bool {
 	return false
 }
 
-// decodeJSON returns decoded JSON, with keys and numbers as written; nil if raw is not JSON, or too deep.
+// decodeJSON decodes JSON without rounding numbers. It returns nil if raw is not JSON, or too deep.
 func decodeJSON(raw json.RawMessage) any {
 	if isTooDeep(raw) {
 		return nil
@@ -221,7 +215,6 @@ func decodeJSON(raw json.RawMessage) any {
 	return value
 }
 
-// encodeSorted returns a decoded value as JSON with sorted keys.
 func encodeSorted(value any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -232,8 +225,8 @@ func encodeSorted(value any) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// hash returns a hash of everything about a tool that a model reads or a policy uses. JSON
-// is hashed in its decoded form: white space and the order of keys do not count.
+// hash returns a hash of everything in a tool that a model reads or a policy uses. It ignores white space and the order
+// of keys in JSON.
 func (t toolSpec) hash() string {
 	parts := []any{t.Name, t.Title, t.Description}
 	for _, raw := range []json.RawMessage{t.Schema, t.Output, t.Notes} {

@@ -7,9 +7,8 @@ import (
 )
 
 const (
-	// usageEvery is how often the processes of a server are counted.
 	usageEvery = 5 * time.Second
-	// maxServerProcesses is how many processes a server may have: browsers that servers steer have some dozens.
+	// maxServerProcesses bounds the processes of a server; browsers have some dozens.
 	maxServerProcesses = 512
 )
 
@@ -18,7 +17,7 @@ type groupUsage struct {
 	processes int
 }
 
-// excess returns in words what a server uses too much of; empty: nothing.
+// excess describes the limit that a server exceeds, or returns "".
 func (u groupUsage) excess(maxMemory int64) string {
 	switch {
 	case maxMemory > 0 && u.memory > maxMemory:
@@ -29,8 +28,7 @@ func (u groupUsage) excess(maxMemory int64) string {
 	return ""
 }
 
-// limitUsage ends the process group where it uses too much, until the connection has ended. What has left the group is
-// not counted.
+// limitUsage ends the process group if it exceeds a limit. It does not count processes that left the group.
 func (s *stdioTransport) limitUsage() {
 	tick := time.NewTicker(usageEvery)
 	defer tick.Stop()
@@ -41,7 +39,7 @@ func (s *stdioTransport) limitUsage() {
 		case <-tick.C:
 		}
 		if excess := usageOf(s.cmd.Process.Pid).excess(s.c.MaxMemory); excess != "" {
-			// Before the signal: the first reason counts, and the end of the process must not hide this one.
+			// First, so that the end of the process does not hide this reason.
 			s.fail(fmt.Errorf("%s; it was ended", excess))
 			s.signal(syscall.SIGKILL)
 			return

@@ -10,29 +10,28 @@ import (
 )
 
 const (
-	// maxUsers is how many users may be connected to one server at a time.
+	// maxUsers bounds the users that are connected to one server at a time.
 	maxUsers = 200
-	// userIdleTimeout is how long the connection of a user lasts after the last call.
+	// userIdleTimeout is the time from a user's last call to the end of the connection.
 	userIdleTimeout = 15 * time.Minute
 )
 
-// userConnections are the connections of a server whose users each sign in for themselves. Its own
-// connection, with the sign-in of the operator, tells which tools there are; calls go over the one
-// of who calls. The zero value is ready for use.
+// userConnections are the connections of a server to which each user signs in separately. The server's own connection,
+// with the operator's sign-in, lists the tools. The zero value is ready for use.
 type userConnections struct {
 	mu     sync.Mutex
 	byUser map[string]*userServer // by platform:workspace/user
-	closed bool                   // the server has ended: no more are made
+	closed bool                   // the server has ended
 }
 
 type userServer struct {
 	*server
 	idle *time.Timer
-	used time.Time // when a caller was given it last; userConnections.mu guards it
+	used time.Time // time of the last use; userConnections.mu guards it
 }
 
-// forCaller returns the server that serves the caller of ctx: s itself, or the connection
-// of the user. Otherwise it returns what to tell the model.
+// forCaller returns the server for the caller of ctx: s itself, or the user's connection. Otherwise it returns an
+// explanation for the model.
 func (s *server) forCaller(ctx context.Context) (*server, string) {
 	if !s.c.PerUser {
 		return s, ""
@@ -43,8 +42,7 @@ func (s *server) forCaller(ctx context.Context) (*server, string) {
 			"and it is not known for whom this one is. Nothing was run.", s.c.Name)
 	}
 	at := caller.Conversation
-	// A user id alone may be that of somebody else on another platform or in another workspace, whose calls must not be
-	// made with this user's sign-in.
+	// The same user id may belong to another person on another platform or in another workspace.
 	m, problem := s.userServer(at.Platform + ":" + at.Workspace + "/" + caller.User.ID)
 	if problem != "" {
 		return nil, problem
@@ -53,9 +51,9 @@ func (s *server) forCaller(ctx context.Context) (*server, string) {
 	return m.server, ""
 }
 
-// userServer returns the connection of a user, and makes it if there is none, or returns what to tell the model.
+// userServer returns or makes the connection of a user, or returns an explanation for the model.
 func (s *server) userServer(user string) (*userServer, string) {
-	// The order of locks is users.mu before Host.mu before server.mu.
+	// The order of locks is users.mu, Host.mu, server.mu.
 	s.users.mu.Lock()
 	defer s.users.mu.Unlock()
 	if m := s.users.byUser[user]; m != nil {
@@ -72,7 +70,7 @@ func (s *server) userServer(user string) (*userServer, string) {
 	c := s.c
 	c.User, c.PerUser = user, false
 	m := &userServer{server: newServer(s.h, c, s.source), used: time.Now()}
-	m.retired.Store(true) // nothing of it is saved: its tools are those of s
+	m.retired.Store(true) // nothing is saved: its tools are the tools of s
 	m.logs = s.logs
 	if s.users.byUser == nil {
 		s.users.byUser = map[string]*userServer{}
@@ -83,15 +81,14 @@ func (s *server) userServer(user string) (*userServer, string) {
 	return m, ""
 }
 
-// closeIdleUser ends the connection of a user, unless a call is running or about to run.
+// closeIdleUser ends a user's connection, unless a call is running or about to run.
 func (s *server) closeIdleUser(user string, m *userServer) {
 	m.mu.Lock()
 	busy := m.conn != nil && m.conn.hasCalls()
-	m.mu.Unlock() // before users.mu, which comes first in the order of locks
+	m.mu.Unlock() // released before users.mu, which comes first in the order
 	s.users.mu.Lock()
 	defer s.users.mu.Unlock()
-	// Reset does not take back a timer that has fired: a call may have been given the connection since, and not have
-	// begun on it yet.
+	// The timer may have fired before Reset: a call may have the connection already.
 	if busy || time.Since(m.used) < userIdleTimeout {
 		m.idle.Reset(userIdleTimeout)
 		return
@@ -102,7 +99,6 @@ func (s *server) closeIdleUser(user string, m *userServer) {
 	m.quit()
 }
 
-// closeUsers ends the connections of all users; no more are made from now on.
 func (s *server) closeUsers() {
 	s.users.mu.Lock()
 	defer s.users.mu.Unlock()
@@ -114,7 +110,6 @@ func (s *server) closeUsers() {
 	clear(s.users.byUser)
 }
 
-// setUsersWanted calls setWanted for the connections of all users.
 func (s *server) setUsersWanted(wanted bool, reason error) {
 	s.users.mu.Lock()
 	defer s.users.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 )
 
-// defaultSilence is how long a process may leave server/discover unanswered before it is sent the older initialize.
+// defaultSilence is the time for a process to answer server/discover before it gets the older initialize.
 const defaultSilence = 3 * time.Second
 
-// era is which of the two kinds of protocol a server speaks.
+// era is one of the two kinds of protocol.
 type era int
 
 const (
@@ -26,20 +26,20 @@ const (
 	modern      // stateless, begins with server/discover; from 2026-07-28
 )
 
-// wrappedTransport wraps a transport for the library. It captures results as they came, and corrects what the library
-// would take for the sign of an old or a new server.
+// wrappedTransport wraps a transport for the library. It captures raw results, and corrects answers that the library
+// would misunderstand.
 type wrappedTransport struct {
 	transport.Interface
 	conn    *connection
 	era     era
-	version string // the only version that may be spoken, or ""
+	version string // the only version to speak, or ""
 
-	// Set and read during the handshake alone, which makes one request at a time.
-	initializeRefused error // why initialize is not to be tried
+	// Used only during the handshake, which makes one request at a time.
+	initializeRefused error // the reason not to try initialize
 	isSilent          bool  // server/discover was not answered in time
 }
 
-// SendRequest sends a request, and captures its result if ctx comes from withCapture.
+// SendRequest sends a request, and captures its result for withCapture.
 func (t *wrappedTransport) SendRequest(
 	ctx context.Context,
 	r transport.JSONRPCRequest,
@@ -57,7 +57,7 @@ func (t *wrappedTransport) SendRequest(
 	response, err := t.conn.sendWithInput(ctx, r, t.sendOnce)
 	if raw, ok := ctx.Value(captureKey{}).(*json.RawMessage); ok && err == nil && response.Error == nil {
 		*raw = response.Result
-		// The captured result is the one that is read: the library need not decode it again.
+		// The captured result is used, so that the library need not decode it.
 		if r.Method == string(sdk.MethodToolsCall) {
 			response.Result = json.RawMessage(`{"content":[]}`)
 		}
@@ -65,12 +65,12 @@ func (t *wrappedTransport) SendRequest(
 	return response, err
 }
 
-// errNotLegacy says that a server which did not answer server/discover in time refuses initialize, as one of the newest
-// protocol that starts slowly does.
+// errNotLegacy means that a server did not answer server/discover in time and refuses initialize, like a server of the
+// newest protocol that starts slowly.
 var errNotLegacy = errors.New("it answers neither server/discover in time nor initialize")
 
-// initialize sends the older handshake, unless it is known to be of no use: the library falls back to it after a failed
-// server/discover, whatever the reason.
+// initialize sends the older handshake, to which the library falls back after any failure of server/discover. It
+// returns an error if the handshake cannot help.
 func (t *wrappedTransport) initialize(
 	ctx context.Context,
 	r transport.JSONRPCRequest,
@@ -93,8 +93,8 @@ func (t *wrappedTransport) initialize(
 	return response, err
 }
 
-// noteDiscovery returns the error of server/discover. One that says that somebody has to sign in first says nothing about
-// the era of the server: initialize is then refused with the same error.
+// noteDiscovery returns the error of server/discover. A missing sign-in says nothing about the era: initialize then
+// fails with the same error.
 func (t *wrappedTransport) noteDiscovery(err error) error {
 	if errors.As(err, new(authorizationError)) {
 		t.initializeRefused = err
@@ -103,8 +103,8 @@ func (t *wrappedTransport) noteDiscovery(err error) error {
 	return err
 }
 
-// mayRetryDiscover reports whether a server has refused a version that it names as
-// supported. The library takes that for the sign of an old server.
+// mayRetryDiscover reports whether a server has refused a version that it supports. The library would take it for an
+// old server.
 func mayRetryDiscover(r transport.JSONRPCRequest, response *transport.JSONRPCResponse, err error) bool {
 	if err != nil || response.Error == nil || response.Error.Code != sdk.UNSUPPORTED_PROTOCOL_VERSION {
 		return false
@@ -114,8 +114,8 @@ func mayRetryDiscover(r transport.JSONRPCRequest, response *transport.JSONRPCRes
 	return errors.As(response.Error.AsError(), &refused) && slices.Contains(refused.Supported, sent)
 }
 
-// sendOnce sends one request. To a server of an older protocol over HTTP it sends a cancel notification when ctx ends
-// first: by the specification such a server should not take a closed stream for a cancelled request.
+// sendOnce sends one request. If ctx ends first, it sends a cancel notification to an older server over HTTP, because
+// such a server should not treat a closed stream as a cancellation.
 func (t *wrappedTransport) sendOnce(
 	ctx context.Context,
 	r transport.JSONRPCRequest,
@@ -123,9 +123,9 @@ func (t *wrappedTransport) sendOnce(
 	response, err := t.Interface.SendRequest(ctx, r)
 	_, isHTTP := t.Interface.(*transport.StreamableHTTP)
 	if err == nil && !isAnswerTo(r.ID, response) {
-		return nil, errors.New("it sent the answer to another request") // which may belong to another user
+		return nil, errors.New("it sent the answer to another request") // it may belong to another user
 	}
-	version := t.conn.info.protocol // "" until the handshake is done
+	version := t.conn.info.protocol // "" during the handshake
 	if err != nil && ctx.Err() != nil && isHTTP && version != "" && !sdk.IsModernProtocol(version) {
 		t.conn.runInBackground(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, answerTimeout)
@@ -133,14 +133,13 @@ func (t *wrappedTransport) sendOnce(
 			cancelled := sdk.JSONRPCNotification{JSONRPC: sdk.JSONRPC_VERSION}
 			cancelled.Method = string(sdk.MethodNotificationCancelled)
 			cancelled.Params.AdditionalFields = map[string]any{"requestId": r.ID, "reason": "nobody waits for it any longer"}
-			_ = t.Interface.SendNotification(ctx, cancelled) // a lost connection is noticed by the next request
+			_ = t.Interface.SendNotification(ctx, cancelled) // the next request notices a lost connection
 		})
 	}
 	return response, err
 }
 
-// isAnswerTo reports whether a response has the ID of a request, which some servers send back as text. An error may have
-// none, where the server could not read the request.
+// isAnswerTo reports whether a response has the ID of a request, perhaps as text. An error may have none.
 func isAnswerTo(id sdk.RequestId, response *transport.JSONRPCResponse) bool {
 	if response.ID.IsNil() {
 		return response.Error != nil
@@ -148,7 +147,7 @@ func isAnswerTo(id sdk.RequestId, response *transport.JSONRPCResponse) bool {
 	return fmt.Sprint(response.ID.Value()) == fmt.Sprint(id.Value())
 }
 
-// postHeader returns the headers of a message to a Streamable HTTP server of an older protocol.
+// postHeader returns the headers of a message to an older Streamable HTTP server.
 func (t *wrappedTransport) postHeader() http.Header {
 	h := http.Header{}
 	h.Set(transport.HeaderKeyProtocolVersion, t.conn.info.protocol)
@@ -160,8 +159,8 @@ func (t *wrappedTransport) postHeader() http.Header {
 
 var errNotModern = errors.New("the server does not speak the newest protocol")
 
-// checkDiscovery returns the response to server/discover only if it names a modern version:
-// some old servers answer {} to any request that they do not know (seen 2026-11).
+// checkDiscovery returns a response only if it names a modern version: some old servers answer {} to any request (seen
+// 2026-11).
 func checkDiscovery(response *transport.JSONRPCResponse, err error) (*transport.JSONRPCResponse, error) {
 	if err != nil || response.Error != nil {
 		return response, err
@@ -174,9 +173,9 @@ func checkDiscovery(response *transport.JSONRPCResponse, err error) (*transport.
 	return response, mendHandshake(response)
 }
 
-// mendHandshake corrects the answer to initialize or server/discover in what the library would refuse it for, such as
-// `"tools": true` among the capabilities, and keeps the fields that are used. If the answer names no version, it
-// sets the version that the specification assumes in such a case. It returns an error if the answer is no object.
+// mendHandshake removes everything from the answer to initialize or server/discover that the library may refuse, such
+// as `"tools": true` in the capabilities. A missing version becomes the one that the specification assumes. It fails if
+// the answer is not an object.
 func mendHandshake(response *transport.JSONRPCResponse) error {
 	o := jsonObject(response.Result)
 	if o == nil {
@@ -197,13 +196,12 @@ func mendHandshake(response *transport.JSONRPCResponse) error {
 	return nil
 }
 
-// SetRequestHandler ignores the library's handler: the connection answers the server's
-// requests itself, since the library would lose parts of them.
+// SetRequestHandler ignores the library's handler, which would lose parts of requests. The connection answers them.
 func (t *wrappedTransport) SetRequestHandler(transport.RequestHandler) {}
 
 type captureKey struct{}
 
-// withCapture returns a context whose requests leave their raw result; it stays nil without a result.
+// withCapture returns a context for a request and its raw result, which stays nil without a result.
 func withCapture(ctx context.Context) (context.Context, *json.RawMessage) {
 	raw := new(json.RawMessage)
 	return context.WithValue(ctx, captureKey{}, raw), raw
