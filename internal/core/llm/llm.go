@@ -1,8 +1,8 @@
-// Package llm is the vocabulary between the agent and language models: what is asked (Request), what is answered
-// (Chunk), what it cost (Usage) and what can go wrong (Error).
+// Package llm is the vocabulary between the agent and language models: Request, Chunk (a piece of an answer), Usage and
+// Error.
 //
-// A Part keeps a provider's own bytes, so that a stored conversation can be continued with its thought signatures and
-// call ids. Of this project the package imports text alone; each provider is a package below it.
+// A Part keeps the provider's raw bytes, so that a stored conversation continues with its thought signatures and call
+// ids. Each provider is a package below this one.
 package llm
 
 import (
@@ -20,60 +20,58 @@ import (
 	"ravenbot/internal/core/text"
 )
 
-// Role says who wrote a Message.
+// Role is the author of a Message.
 type Role string
 
-// The roles. A tool message holds the results of the calls in the model message before it.
+// The roles. A tool message contains the results of the calls in the message before it.
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
 	ToolRole  Role = "tool"
 )
 
-// Message is what one role said, as a list of parts in order.
+// Message is a list of parts of one role, in order.
 type Message struct {
 	Role  Role   `json:"role"`
 	Parts []Part `json:"parts"`
-	// Origin is what the function Origin returned for the model that wrote an assistant message; its parts' Raw bytes
-	// mean something to that model alone.
+	// Origin is the result of the function Origin for the model that wrote an assistant message. The Raw bytes of its
+	// parts are only for that model.
 	Origin string `json:"origin,omitempty"`
 }
 
-// Part is a piece of a message. One of Text, Call, Result and Media is set, or none of them where Raw alone matters
-// (a signature on an empty part).
+// Part is a piece of a message. One of Text, Call, Result and Media is set, or only Raw (a signature on an empty part).
 type Part struct {
 	Text    string  `json:"text,omitempty"`
-	Thought bool    `json:"thought,omitempty"` // Text is the model's reasoning, not meant for the reader
+	Thought bool    `json:"thought,omitempty"` // Text is the model's reasoning
 	Call    *Call   `json:"call,omitempty"`
 	Result  *Result `json:"result,omitempty"`
-	// Raw is the provider's own form of the part, or what the provider adds to it. It is sent back unchanged.
+	// Raw is the provider's own form of the part, or its additions to the part. It goes back unchanged.
 	Raw json.RawMessage `json:"raw,omitempty"`
 	// Media is an image or a sound from the user. It is not stored.
 	Media *Media `json:"-"`
-	// Source says where Text comes from; empty: it is the words of whoever the role names.
+	// Source is the source of Text. It is empty for the words of the role.
 	Source Source `json:"source,omitempty"`
-	// Subject is the identity (chat.Message.Subject) of the message that Text quotes; empty: it
-	// quotes none, or one that is not known.
+	// Subject is the identity (chat.Message.Subject) of the message that Text quotes, if known.
 	Subject string `json:"subject,omitempty"`
-	// Origin says whose words Text or Result holds. In turns from before November 2026 Source alone says it.
+	// Origin is the author of Text or Result. In turns before November 2026 only Source is set.
 	Origin origin.Origin `json:"origin,omitzero"`
 }
 
-// Source says where the text of a user's part comes from. Only SourceWords was said to the bot.
+// Source is the source of a user's part. Only SourceWords was said to the bot.
 type Source string
 
 // The sources of parts.
 const (
-	SourceWords     Source = ""          // the words of who speaks
-	SourceSpeaker   Source = "speaker"   // who speaks, where and when: written by the bot
-	SourceContext   Source = "context"   // what other people said, as the platform tells it
-	SourceForeign   Source = "foreign"   // the same of bots, and of people who may not use this one
+	SourceWords     Source = ""          // the words of the speaker
+	SourceSpeaker   Source = "speaker"   // speaker, place and time, written by the bot
+	SourceContext   Source = "context"   // words of other people, from the platform
+	SourceForeign   Source = "foreign"   // words of bots, and of people who may not use this one
 	SourceFile      Source = "file"      // a file that was attached
 	SourceKnowledge Source = "knowledge" // passages of the agent's files
 	SourceNote      Source = "note"      // a remark of the bot
 )
 
-// Media is an image for the model to look at, or a sound for one that is a Listener.
+// Media is an image, or a sound for a Listener.
 type Media struct {
 	Type string // image/png, image/jpeg, image/webp, image/gif, or audio/…
 	Data []byte
@@ -81,9 +79,9 @@ type Media struct {
 
 // Call is the model's request to run a tool.
 type Call struct {
-	ID   string          `json:"id"` // unique within the conversation's turn; generated where the provider sends none
+	ID   string          `json:"id"` // unique within the turn; generated if the provider sends none
 	Name string          `json:"name"`
-	Args json.RawMessage `json:"args"` // a JSON object; anything the model sent where it is malformed
+	Args json.RawMessage `json:"args"` // a JSON object, or any JSON if malformed
 }
 
 // Result answers the Call of the same ID.
@@ -94,34 +92,31 @@ type Result struct {
 	IsError bool   `json:"isError,omitempty"`
 }
 
-// ToolSpec declares a tool to the model. Schema is the raw JSON Schema of its
-// arguments; each provider turns it into what it takes.
+// ToolSpec declares a tool to the model. Schema is the raw JSON Schema of its arguments.
 type ToolSpec struct {
 	Name        string
 	Description string
 	Schema      json.RawMessage
 }
 
-// Request is everything that the model gets. Messages are well formed: they begin with the user, every call has its
-// result, and roles alternate.
+// Request is a request to a model. Messages are well formed: they begin with the user, every call has its result, and
+// roles alternate.
 type Request struct {
 	System   string
 	Messages []Message
-	Tools    []ToolSpec // none: the model must answer in text, though Messages may hold earlier calls
-	// Schema is the JSON Schema of the answer; nil: it is free text. Every object of it has to name all of its
-	// properties as required and to allow no others, which OpenAI asks for. Endpoints that take no schema ignore or
-	// refuse it, so the request has to say in words, too, what is wanted, and the answer has to be checked.
+	Tools    []ToolSpec // none: the model must answer in text
+	// Schema is the JSON Schema of the answer, or nil for free text. All objects must require all of their properties
+	// and allow no others (OpenAI's rule). Some endpoints ignore or refuse schemas, so the request must also describe
+	// the answer in words, and the answer must be checked.
 	Schema json.RawMessage
-	// MaxOutput lowers the limit of the answer's tokens that the model is configured with; 0: that one holds.
+	// MaxOutput lowers the configured limit of the answer's tokens; 0 keeps it.
 	MaxOutput int
-	// Temperature and Stop, the texts at which to stop, are for requests that somebody else has made; nil: the model's
-	// own.
+	// Temperature and Stop (stop sequences) are for requests of other programs. They may be nil.
 	Temperature *float64
 	Stop        []string
 }
 
-// WithoutTools returns the request for a model that takes no tools. It declares none, and writes earlier calls and
-// their results as text.
+// WithoutTools returns the request for a model without tool calling, with earlier calls and results as text.
 func (r Request) WithoutTools() Request {
 	r.Tools = nil
 	hasCalls := func(m Message) bool { return m.Role == ToolRole || len(m.Calls()) > 0 }
@@ -152,7 +147,7 @@ func (r Request) WithoutTools() Request {
 	return r
 }
 
-// OutputLimit returns the most tokens that an answer may have where a model is configured with a limit; 0 is none.
+// OutputLimit returns the limit of the answer's tokens for a model with a configured limit; 0 means none.
 func (r Request) OutputLimit(configured int) int {
 	if r.MaxOutput > 0 && (configured == 0 || r.MaxOutput < configured) {
 		return r.MaxOutput
@@ -160,28 +155,28 @@ func (r Request) OutputLimit(configured int) int {
 	return configured
 }
 
-// Chunk is a piece of an answer as it streams in. Parts are new and are appended; a text part continues the text
-// before it. Usage counts so far and is set when the provider reports it; Finish is set on the last chunk.
+// Chunk is a piece of an answer. Its Parts are appended; a text part continues the text before it. Usage counts so far,
+// if reported. Finish is set on the last chunk.
 type Chunk struct {
 	Parts    []Part
 	Usage    *Usage
 	Finish   Finish
-	ServedBy string // the model that really answered, where the provider reports it
-	// WasThought says that all text before this chunk was the model's reasoning and not its answer.
+	ServedBy string // the model that really answered, if reported
+	// WasThought marks all earlier text as reasoning.
 	WasThought bool
-	Note       string // a remark for the reader about how the answer was made
+	Note       string // a remark for the reader
 }
 
-// Finish says why the answer ended.
+// Finish is the reason for the end of an answer.
 type Finish string
 
-// The ways in which an answer ends. Providers map their own reasons to these; unknown ones become FinishOther.
+// The reasons. Providers convert their own reasons; unknown ones become FinishOther.
 const (
 	FinishStop      Finish = "stop"
 	FinishLength    Finish = "length"    // cut at the output limit
 	FinishBlocked   Finish = "blocked"   // withheld by a safety filter
 	FinishMalformed Finish = "malformed" // a tool call that the provider could not parse
-	FinishOversize  Finish = "oversize"  // cut by the bot, because it was larger than any real answer
+	FinishOversize  Finish = "oversize"  // cut by the bot: larger than any real answer
 	FinishOther     Finish = "other"
 )
 
@@ -202,17 +197,17 @@ func (u Usage) Sub(v Usage) Usage {
 	return Usage{Input: u.Input - v.Input, Cached: u.Cached - v.Cached, Output: u.Output - v.Output}
 }
 
-// Model answers requests. Generate streams one answer: the sequence ends after the chunk with Finish set, or with one
-// error (an *Error where the provider reported what is wrong). Leaving the loop early or ending ctx cancels the
-// request. Generate never retries and is safe for concurrent use.
+// Model answers requests. Generate streams one answer, which ends with a chunk with Finish or with one error (an *Error
+// if the provider reported it). Leaving the loop or ending ctx cancels the request. Generate never retries and is safe
+// for concurrent use.
 type Model interface {
 	// ID returns the provider and model, as "gemini/gemini-3.8-flash".
 	ID() string
 	Generate(ctx context.Context, r Request) iter.Seq2[Chunk, error]
 }
 
-// Origin returns what identifies the answers of a model: its ID, and the endpoint unless that is the provider's own. A
-// model with a method Origin() string names its endpoint.
+// Origin identifies the source of a model's answers: its ID, and the endpoint unless it is the provider's own. The
+// model's method Origin() string returns it.
 func Origin(m Model) string {
 	if named, ok := As[interface{ Origin() string }](m); ok {
 		return named.Origin()
@@ -220,35 +215,34 @@ func Origin(m Model) string {
 	return m.ID()
 }
 
-// Embedder is a Model that returns vectors for texts, in their order: the closer the direction of two vectors, the
-// closer the meaning of their texts. Errors are like those of Generate.
+// Embedder is a Model that returns vectors for texts, in their order. Vectors of similar direction mean similar texts.
 type Embedder interface {
 	Embed(ctx context.Context, texts []string) ([][]float32, Usage, error)
 }
 
-// Kind classifies an Error by what can be done about it.
+// Kind classifies an Error by its remedy.
 type Kind string
 
 // The kinds of error.
 const (
 	RateLimited Kind = "rate limited" // wait, then try again
 	Unavailable Kind = "unavailable"  // overloaded, broken or cut off; try again
-	Blocked     Kind = "blocked"      // the prompt was refused; repeating it does not help
-	BadRequest  Kind = "bad request"  // our request is malformed or too large
+	Blocked     Kind = "blocked"      // the prompt was refused; a retry does not help
+	BadRequest  Kind = "bad request"  // the request is malformed or too large
 	Denied      Kind = "denied"       // the key is invalid or may not use the model
 	Exhausted   Kind = "exhausted"    // the day's quota or the account's credit is used up
-	Capped      Kind = "over budget"  // a budget of the operator is used up; Reason is for whoever asked
+	Capped      Kind = "over budget"  // a budget of the operator is used up; Reason is for the user
 	TimedOut    Kind = "timed out"    // no answer began, or ended, in its time
-	// ContextTooLong says that the request has more tokens than the model takes.
+	// ContextTooLong means that the request has too many tokens.
 	ContextTooLong Kind = "context too long"
-	// OutputLimit says that the answer was used up before there was anything to read; Reason is for whoever asked.
+	// OutputLimit means that the limit was reached before there was an answer; Reason is for the user.
 	OutputLimit Kind = "output limit"
-	// BadCall says that the model wrote a tool call that cannot be read. Asking again helps as a rule.
+	// BadCall means that the model wrote an unreadable tool call. A retry usually helps.
 	BadCall Kind = "bad call"
 )
 
-// Selective is a Model that can answer only some requests, such as the offline one, or at some times. It is asked
-// before it is used instead of a model that failed.
+// Selective is a Model that can answer only some requests, or only at some times. It is consulted before it replaces a
+// failed model.
 type Selective interface {
 	CanAnswer(r Request) bool
 }
@@ -259,8 +253,8 @@ type Listener interface {
 	Hears(mediaType string) bool
 }
 
-// As returns m as an optional ability such as Listener, or the model that m wraps: one with a method
-// Unwrap() Model. It returns false where neither has the ability.
+// As returns the optional ability of m, such as Listener, or of the model that m wraps, which has a method Unwrap()
+// Model. It returns false if neither has the ability.
 func As[T any](m Model) (T, bool) {
 	for m != nil {
 		if able, ok := m.(T); ok {
@@ -280,18 +274,18 @@ func As[T any](m Model) (T, bool) {
 type Error struct {
 	Kind       Kind
 	Provider   string        // "gemini"
-	RetryAfter time.Duration // how long the provider asks to wait; zero where it did not say
+	RetryAfter time.Duration // the pause that the provider asks for, or zero
 	Reason     string        // in the provider's words, for the operator
-	// CircuitOpen says that the model is not asked for RetryAfter, because it failed repeatedly. Kind and the rest tell
-	// of its last failure.
+	// CircuitOpen means that the model gets no requests for RetryAfter, because it failed repeatedly. The other fields
+	// describe its last failure.
 	CircuitOpen bool
 	Err         error
 }
 
-// maxErrorChars bounds what a provider says in the text of an error, which may quote the whole request.
+// maxErrorChars bounds the provider's words in an error, which may quote the whole request.
 const maxErrorChars = 500
 
-// Error returns one line: what happened, and what the provider said of it.
+// Error returns one line with the kind and the provider's words.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s: %s", e.Provider, e.Kind)
 	if e.CircuitOpen {
@@ -307,7 +301,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Words returns all that the provider said, however long. Error cuts it.
+// Words returns all words of the provider. Error cuts them.
 func (e *Error) Words() string {
 	if e.Err == nil {
 		return e.Reason
@@ -317,14 +311,14 @@ func (e *Error) Words() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// IsRetryable reports whether the same request may succeed later, from the same model. TimedOut is not among them: what
-// took too long once is asked of the next model.
+// IsRetryable reports whether the same request to the same model may succeed later. TimedOut is not retryable, because
+// the next model is faster.
 func (e *Error) IsRetryable() bool {
 	return !e.CircuitOpen && (e.Kind == RateLimited || e.Kind == Unavailable || e.Kind == BadCall)
 }
 
-// ReadingError returns the error of an answer that could not be read to its end. A body that http.MaxBytesReader ended,
-// or a line of it that is too long for a bufio.Scanner, is not asked for again.
+// ReadingError returns the error of an answer that could not be read to its end. Answers that are too large are not
+// requested again.
 func ReadingError(provider string, err error) *Error {
 	if errors.Is(err, bufio.ErrTooLong) {
 		return &Error{Kind: OutputLimit, Provider: provider, Reason: "it sent more at once than I read", Err: err}
@@ -340,7 +334,7 @@ func ReadingError(provider string, err error) *Error {
 	return &Error{Kind: Unavailable, Provider: provider, Err: err}
 }
 
-// Text returns the text that is meant for the reader.
+// Text returns the text for the reader.
 func (m Message) Text() string {
 	var s string
 	for _, p := range m.Parts {
@@ -351,7 +345,7 @@ func (m Message) Text() string {
 	return s
 }
 
-// Calls returns the tool calls of a message in order; nil if there are none.
+// Calls returns the tool calls of a message in order, or nil.
 func (m Message) Calls() []Call {
 	var calls []Call
 	for _, p := range m.Parts {

@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-// Callback serves RedirectURL: the links that people get, and their return when they have decided. It needs no login:
-// a link is known only to the person it was sent to, and the return must come from the browser that opened the link.
-// Otherwise somebody could make another person consent in their place.
+// Callback serves RedirectURL: links for people, and their return from the authorization server. It needs no login:
+// only one person knows a link, and the return must come from the browser that opened the link. Otherwise somebody
+// could make another person consent.
 func (b *Broker) Callback() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch ticket := r.URL.Query().Get("open"); {
@@ -31,12 +31,12 @@ func (b *Broker) Callback() http.Handler {
 	})
 }
 
-// expiredText is shown for links and returns that stand for nothing.
+// expiredText is shown for unknown links and returns.
 const expiredText = "This link was used before, is too old, or is of a bot that was restarted since. " +
 	"Use what needed it once more to get a new one."
 
-// handleOpen says what a link is for, because links can be passed on. It leads to the authorization server only after
-// a click: chat platforms fetch links, too.
+// handleOpen describes the purpose of a link, because links can be passed on. Only a click leads to the authorization
+// server, because chat platforms fetch links.
 func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket string) {
 	p := b.findTicket(ticket)
 	if p == nil {
@@ -44,7 +44,7 @@ func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket strin
 		return
 	}
 	if r.Method == http.MethodGet {
-		// Whoever reads a link that was passed on learns whose account it would connect.
+		// The page names the account, because a link may have been passed on.
 		whom := "everybody who may use this bot"
 		if p.User != "" {
 			whom = p.User + " alone: go on only if that is you"
@@ -54,7 +54,7 @@ func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket strin
 		writePage(w, http.StatusOK, text, "<form method=post><button>Continue</button></form>")
 		return
 	}
-	// Another site must not be able to press the button in the person's browser.
+	// Other sites must not be able to press the button.
 	if err := http.NewCrossOriginProtection().Check(r); err != nil {
 		writePage(w, http.StatusForbidden, "Open the link itself.", "")
 		return
@@ -77,11 +77,9 @@ func (b *Broker) handleOpen(w http.ResponseWriter, r *http.Request, ticket strin
 	http.Redirect(w, r, p.consentURL, http.StatusSeeOther)
 }
 
-// cookieName is the cookie by which the return is recognized as that of the browser that opened the
-// link. It lasts as long as a consent is asked for.
+// cookieName is the cookie that identifies the browser that opened the link. It lasts as long as the consent.
 const cookieName = "ravenbot_consent"
 
-// browserID returns what identifies the browser of a request, or "" where it has no cookie yet.
 func browserID(r *http.Request) string {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
@@ -90,8 +88,7 @@ func browserID(r *http.Request) string {
 	return cookie.Value
 }
 
-// handleReturn handles the return of a browser from the authorization server. Whatever comes of it,
-// the consent is over: a second return with the same state finds nothing.
+// handleReturn handles the return of a browser from the authorization server. It ends the consent in any case.
 func (b *Broker) handleReturn(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	p, ok := b.takePending(q.Get("state"))
@@ -99,14 +96,13 @@ func (b *Broker) handleReturn(w http.ResponseWriter, r *http.Request) {
 		writePage(w, http.StatusBadRequest, expiredText, "")
 		return
 	}
-	// The pending is gone already: a wrong answer cannot be corrected by a second one.
 	err := p.checkAnswer(q)
-	// Without this check a link that was opened by one person could be completed by another.
+	// Without this check one person could complete the link that another person opened.
 	if id := browserID(r); id == "" || subtle.ConstantTimeCompare([]byte(id), []byte(p.browser)) != 1 {
 		err = errors.New("this is not the browser in which the link was opened, or it keeps no cookies")
 	}
 	if err == nil {
-		// The code can be used once, so a browser that is closed now must not end this.
+		// The code works only once, so a closed browser must not end this.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), flowTimeout)
 		defer cancel()
 		err = p.s.exchangeCode(ctx, p, q.Get("code"))
@@ -125,8 +121,8 @@ func (b *Broker) handleReturn(w http.ResponseWriter, r *http.Request) {
 
 var errIssuer = errors.New("the answer does not come from the authorization server that was asked")
 
-// checkAnswer checks the return of a browser: that it comes from the authorization server that was asked (RFC 9207;
-// its own name is compared letter by letter, as the conformance suite demands), and that it holds a code.
+// checkAnswer checks that the return of a browser contains a code and comes from the right authorization server (RFC
+// 9207). The conformance suite demands that issuers are compared exactly.
 func (p *pending) checkAnswer(q url.Values) error {
 	switch iss := q.Get("iss"); {
 	case q.Has("iss") && iss != p.target.issuer:
@@ -141,8 +137,8 @@ func (p *pending) checkAnswer(q url.Values) error {
 	return nil
 }
 
-// ServeHTTP serves the bot's client metadata document, for MetadataURL, and 404 where there is none (OAuth Client ID
-// Metadata Documents, named by the MCP specification of 2025-11-25). It holds nothing secret.
+// ServeHTTP serves the bot's client metadata document, if MetadataURL is set (OAuth Client ID Metadata Documents, MCP
+// specification of 2025-11-25). The document is public.
 func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if b.o.MetadataURL == "" {
 		http.NotFound(w, r)
@@ -152,7 +148,7 @@ func (b *Broker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	about["client_id"] = b.o.MetadataURL
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "max-age=3600")
-	_ = json.NewEncoder(w).Encode(about) // a reader that left needs none
+	_ = json.NewEncoder(w).Encode(about) // fails only if the reader has left
 }
 
 func writePage(w http.ResponseWriter, status int, text, more string) {

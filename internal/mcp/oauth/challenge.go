@@ -12,12 +12,11 @@ import (
 type challenge struct {
 	bearer            bool     // it asks for a bearer token
 	insufficientScope bool     // the token lacks scopes
-	metadata          string   // address of the resource's metadata (RFC 9728, 5.1); "": not given
-	scopes            []string // that the server names; empty: none
+	metadata          string   // address of the resource's metadata (RFC 9728, 5.1), or ""
+	scopes            []string // scopes that the server names
 }
 
-// readChallenge reads a refusal. It returns nil if the response is none. A 403 is a refusal only if the server says
-// that more scopes would help.
+// readChallenge reads a refusal. It returns nil for other responses, including a 403 that more scopes would not help.
 func readChallenge(resp *http.Response) *challenge {
 	if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
 		return nil
@@ -34,7 +33,7 @@ func readChallenge(resp *http.Response) *challenge {
 			c.scopes = union(c.scopes, scopesOf(ch.params["scope"]))
 		}
 	}
-	// A plain 403 is a decision about this person, which another token would not change.
+	// A plain 403 is a decision about the person. Another token would not change it.
 	if resp.StatusCode == http.StatusForbidden && !c.insufficientScope {
 		return nil
 	}
@@ -47,12 +46,11 @@ type authChallenge struct {
 	params map[string]string // by lower-case name; the first of a name counts
 }
 
-// headerWord matches the next word of a header: a scheme, or a parameter with its value, which is quoted or a token.
+// headerWord matches the next word of a header: a scheme, or a parameter with a quoted or plain value.
 var headerWord = text.Pattern(`^[ \t,]*([\w!#$%&'*+.^` + "`" + `|~-]+)` +
 	`(?:[ \t]*(=)[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^ \t,"][^ \t,]*)?))?`)
 
-// parseChallenges reads as much of a header as is well formed. What follows a mistake is left out,
-// as it cannot be told where the next challenge begins.
+// parseChallenges reads a header up to its first mistake.
 func parseChallenges(header string) []authChallenge {
 	var list []authChallenge
 	for {
@@ -68,7 +66,7 @@ func parseChallenges(header string) []authChallenge {
 		case strings.HasPrefix(header, `"`): // its closing quote is missing
 			return list
 		case last >= 0:
-			// A repeated parameter must not override the one that was read first.
+			// The first parameter of a name counts.
 			if _, given := list[last].params[strings.ToLower(name)]; !given {
 				list[last].params[strings.ToLower(name)] = value
 			}
@@ -78,7 +76,7 @@ func parseChallenges(header string) []authChallenge {
 
 var quotedPair = text.Pattern(`(?s)\\(.)`)
 
-// scopesOf splits a scope parameter. It leaves out words with characters that no scope may have (RFC 6749, 3.3).
+// scopesOf splits a scope parameter. It drops words with characters that no scope may have (RFC 6749, 3.3).
 func scopesOf(s string) []string {
 	var list []string
 	for _, word := range strings.Fields(s) {
@@ -90,7 +88,6 @@ func scopesOf(s string) []string {
 	return list
 }
 
-// union returns a and the elements of b that are not in a, in order.
 func union(a, b []string) []string {
 	list := slices.Clone(a)
 	for _, s := range b {
@@ -101,7 +98,6 @@ func union(a, b []string) []string {
 	return list
 }
 
-// covers reports whether every element of b is in a.
 func covers(a, b []string) bool {
 	return !slices.ContainsFunc(b, func(s string) bool { return !slices.Contains(a, s) })
 }

@@ -23,8 +23,7 @@ import (
 	"time"
 )
 
-// Ways in which a client authenticates at a token endpoint: names of OAuth's registry (RFC 7591, 2; OpenID Connect
-// Core, 9).
+// Methods of client authentication in OAuth's registry (RFC 7591, 2; OpenID Connect Core, 9).
 const (
 	none      = "none"
 	basic     = "client_secret_basic"
@@ -34,9 +33,9 @@ const (
 
 const clientName = "ravenbot"
 
-// clientFor returns the bot's client at an authorization server: the configured one, else the one that its metadata
-// document describes, else one that it registers, once. It returns an error that says what to configure where the
-// server registers nobody; with an error of the store the client is good, but would be registered anew after a restart.
+// clientFor returns the bot's client at an authorization server: the configured client, the client of the metadata
+// document, or a client that it registers once. The error explains what to configure if registration is impossible.
+// After an error of the store the returned client is valid until a restart.
 func (s *session) clientFor(ctx context.Context, p *target, scopes []string) (client, error) {
 	b := s.b
 	switch {
@@ -51,7 +50,7 @@ func (s *session) clientFor(ctx context.Context, p *target, scopes []string) (cl
 	}
 	key := clientKey(s.e.Name, p.issuer, b.o.RedirectURL)
 	var known client
-	// Registrations are kept per redirect address: a client may return to that address only.
+	// One registration for each redirect address: a client may return only to its own.
 	if b.load(key, &known) && known.ID != "" && (known.Expires.IsZero() || b.o.Now().Before(known.Expires)) {
 		return known, nil
 	}
@@ -62,7 +61,6 @@ func (s *session) clientFor(ctx context.Context, p *target, scopes []string) (cl
 	return c, b.save(key, c)
 }
 
-// authMethod returns how a configured client authenticates.
 func (s *session) authMethod(a authServer) string {
 	switch {
 	case s.e.PrivateKey != "":
@@ -75,11 +73,10 @@ func (s *session) authMethod(a authServer) string {
 	return basic
 }
 
-// register creates a client by dynamic registration (RFC 7591). The error holds what the server
-// said, without control characters.
+// register creates a client by dynamic registration (RFC 7591). The error contains the server's message.
 func (s *session) register(ctx context.Context, p *target, scopes []string) (client, error) {
-	wanted := basic // the default of servers that name no method (RFC 8414, 2)
-	// Of several that the server takes the last of these counts: basic, else none, else a secret in the form.
+	wanted := basic // the default (RFC 8414, 2)
+	// The last supported method of these counts.
 	for _, m := range []string{post, none, basic} {
 		if slices.Contains(p.methods, m) {
 			wanted = m
@@ -90,7 +87,7 @@ func (s *session) register(ctx context.Context, p *target, scopes []string) (cli
 	if len(scopes) > 0 {
 		about["scope"] = strings.Join(scopes, " ")
 	}
-	body, _ := json.Marshal(about) // cannot fail for texts and lists of them
+	body, _ := json.Marshal(about) // cannot fail for texts and lists of texts
 	header := http.Header{"Content-Type": {"application/json"}}
 	status, d, err := s.fetchJSON(ctx, http.MethodPost, p.register, header, string(body))
 	if err != nil {
@@ -102,7 +99,7 @@ func (s *session) register(ctx context.Context, p *target, scopes []string) (cli
 			p.issuer, readRefusal(status, d, nil))
 	}
 	c.Method = cmp.Or(c.Method, wanted)
-	// Whatever method the server names: without a secret the client is public.
+	// Without a secret the client is public, whatever method the server names.
 	if c.Secret == "" {
 		c.Method = none
 	}
@@ -112,7 +109,7 @@ func (s *session) register(ctx context.Context, p *target, scopes []string) (cli
 	return c, nil
 }
 
-// clientMetadata returns how registrations and the metadata document describe the bot.
+// clientMetadata returns the description of the bot for registrations and the metadata document.
 func (b *Broker) clientMetadata() map[string]any {
 	return map[string]any{
 		"client_name":                clientName,
@@ -124,8 +121,8 @@ func (b *Broker) clientMetadata() map[string]any {
 	}
 }
 
-// applicationType tells a client on a person's own machine, "native", from one on a server, "web"
-// (OpenID Connect Registration, 2). Some servers allow loopback addresses for native clients alone.
+// applicationType returns "native" for a client on a person's machine and "web" for one on a server (OpenID Connect
+// Registration, 2). Some servers allow loopback addresses only for native clients.
 func applicationType(redirect string) string {
 	if u, err := url.Parse(redirect); err == nil {
 		if addr, err := netip.ParseAddr(u.Hostname()); u.Hostname() == "localhost" || err == nil && addr.IsLoopback() {
@@ -135,12 +132,12 @@ func applicationType(redirect string) string {
 	return "web"
 }
 
-// authenticate adds to a token request what shows who the client is: to its form r or to its header. audience is the
-// issuer, for signed assertions. It fails for a method that the bot does not know, and for a key that cannot sign.
+// authenticate adds the client's credentials to the form r or the header of a token request. audience is the issuer,
+// for signed assertions. It fails for an unknown method, and for a key that cannot sign.
 func (s *session) authenticate(r url.Values, header http.Header, c client, audience string) error {
 	switch c.Method {
 	case basic:
-		// RFC 6749, 2.3.1, wants both parts form-encoded before they are joined.
+		// RFC 6749, 2.3.1: both parts are form-encoded first.
 		pair := url.QueryEscape(c.ID) + ":" + url.QueryEscape(c.Secret)
 		header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
 	case post:
@@ -165,9 +162,9 @@ func (s *session) authenticate(r url.Values, header http.Header, c client, audie
 	return nil
 }
 
-// signAssertion returns a signed statement that the bearer is the client (RFC 7523), valid for a minute.
+// signAssertion returns a signed statement about the client (RFC 7523), valid for a minute.
 func (s *session) signAssertion(c client, audience string) (string, error) {
-	// Errors say nothing about the content of the key.
+	// Errors must not contain parts of the key.
 	block, _ := pem.Decode([]byte(s.e.PrivateKey))
 	if block == nil {
 		return "", errors.New("the private key of the client is not PEM")
@@ -202,8 +199,8 @@ func (s *session) signAssertion(c client, audience string) (string, error) {
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature), nil
 }
 
-// sign returns a signature in the form of JSON Web Signatures (RFC 7518, 3.3 and 3.4). The key is
-// an *rsa.PrivateKey or an *ecdsa.PrivateKey on P-256.
+// sign returns a JSON Web Signature (RFC 7518, 3.3 and 3.4). The key is an *rsa.PrivateKey or an *ecdsa.PrivateKey on
+// P-256.
 func sign(key any, text []byte) ([]byte, error) {
 	digest := sha256.Sum256(text)
 	if k, ok := key.(*rsa.PrivateKey); ok {
@@ -213,6 +210,6 @@ func sign(key any, text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// two numbers of fixed length, where Go's own encoding is ASN.1
+	// Two numbers of fixed length; Go's own encoding is ASN.1.
 	return append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...), nil
 }

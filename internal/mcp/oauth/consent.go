@@ -10,23 +10,22 @@ import (
 	"strings"
 )
 
-// pending is a consent that is being asked for. Its fields stay as they are once addPending has it,
-// except for browser and notified.
+// pending is a consent in progress. After addPending only browser and notified change.
 type pending struct {
 	Consent
 	s          *session
 	ticket     string   // identifies it in the link
-	consentURL string   // where the link leads: the authorization server's page
-	browser    string   // the browser that opened the link last; guarded by the broker's mu until the pending is taken
+	consentURL string   // the authorization server's page
+	browser    string   // the browser that opened the link last; Broker.mu guards it
 	state      string   // identifies it in the return; the authorization server sees it
 	verifier   string   // secret of PKCE (RFC 7636), sent with the code
-	asked      []string // scopes that refusals named
+	asked      []string // scopes in refusals
 	notified   bool     // guarded by the session's lock
 	target     *target
 	client     client
 }
 
-// authorizeURL returns the address at which the authorization server asks for consent.
+// authorizeURL returns the address of the consent page of the authorization server.
 func (p *pending) authorizeURL(redirect string) (string, error) {
 	u, err := url.Parse(p.target.authorize)
 	if err != nil {
@@ -40,7 +39,7 @@ func (p *pending) authorizeURL(redirect string) (string, error) {
 	q.Set("state", p.state)
 	q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(sum[:]))
 	q.Set("code_challenge_method", "S256")
-	// RFC 8707: the token is to be good for this server only.
+	// RFC 8707: the token must be valid only for this server.
 	q.Set("resource", p.target.resource)
 	if len(p.Scopes) > 0 {
 		q.Set("scope", strings.Join(p.Scopes, " "))
@@ -59,7 +58,7 @@ func (b *Broker) addPending(p *pending) {
 	b.pending[p.state] = p
 }
 
-// removePending removes the consent that a session asks for, and all that have expired.
+// removePending removes the consent of a session, and all expired ones.
 func (b *Broker) removePending(s *session) {
 	now := b.o.Now()
 	b.mu.Lock()
@@ -67,7 +66,7 @@ func (b *Broker) removePending(s *session) {
 	maps.DeleteFunc(b.pending, func(_ string, p *pending) bool { return p.s.key == s.key || !now.Before(p.Expires) })
 }
 
-// find returns a consent that is asked for and has not expired, or nil.
+// find returns a consent in progress, or nil.
 func (b *Broker) find(isWanted func(*pending) bool) *pending {
 	now := b.o.Now()
 	b.mu.Lock()
@@ -80,17 +79,16 @@ func (b *Broker) find(isWanted func(*pending) bool) *pending {
 	return nil
 }
 
-// findTicket returns the consent that a link stands for, or nil. The link can be opened again until the consent is
-// decided.
+// findTicket returns the consent of a link, or nil. A link can be opened several times.
 func (b *Broker) findTicket(ticket string) *pending {
 	return b.find(func(p *pending) bool {
-		// In constant time: the ticket is the only secret in the link.
+		// In constant time, because the ticket is the only secret in the link.
 		return subtle.ConstantTimeCompare([]byte(p.ticket), []byte(ticket)) == 1
 	})
 }
 
-// HasConsent reports whether the query of a link, or of the return of a browser, stands for a consent that this process
-// asks for. Where processes share a store each asks for its own.
+// HasConsent reports whether the query of a link or of a return belongs to a consent of this process. Other processes
+// with the same store have their own.
 func (b *Broker) HasConsent(q url.Values) bool {
 	if ticket := q.Get("open"); ticket != "" {
 		return b.findTicket(ticket) != nil
@@ -98,7 +96,7 @@ func (b *Broker) HasConsent(q url.Values) bool {
 	return b.find(func(p *pending) bool { return p.state == q.Get("state") }) != nil
 }
 
-// markOpened records the browser in which a link was opened. It returns false if the consent is no longer asked for.
+// markOpened records the browser that opened a link. It returns false if the consent has ended.
 func (b *Broker) markOpened(p *pending, browser string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +107,7 @@ func (b *Broker) markOpened(p *pending, browser string) bool {
 	return true
 }
 
-// takePending removes and returns the consent that a state stands for, so that it counts once.
+// takePending removes and returns the consent with a state, so that it counts once.
 func (b *Broker) takePending(state string) (*pending, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,11 +14,10 @@ import (
 	"strings"
 )
 
-// target is where a token for a server can be obtained. What it holds was named by the server and
-// the authorization server, and checked by discover.
+// target describes where to get a token for a server. discover has checked it.
 type target struct {
 	resource string   // the server's identifier, as it publishes it
-	scopes   []string // those that the server supports, if it says so
+	scopes   []string // supported scopes, if known
 	authServer
 }
 
@@ -26,23 +25,22 @@ type authServer struct {
 	issuer    string
 	authorize string
 	token     string
-	register  string   // "": there is no dynamic registration
-	methods   []string // how clients may authenticate at the token endpoint
-	scopes    []string // that it supports, if it says so
+	register  string   // "" without dynamic registration
+	methods   []string // of client authentication at the token endpoint
+	scopes    []string // supported scopes, if known
 	documents bool     // a client may be the URL of its metadata document
 	signs     bool     // its authorization responses name it (RFC 9207)
 	s256      bool     // it supports PKCE with S256
 }
 
-// document is a JSON object that is read by its exact keys; encoding/json would accept any case.
+// document is a JSON object with exact keys; encoding/json would accept any case.
 type document map[string]json.RawMessage
 
 func (d document) text(key string) string { return decodeField[string](d, key) }
 
-// list returns a field that is a list of strings, and nothing for anything else.
 func (d document) list(key string) []string { return decodeField[[]string](d, key) }
 
-// decodeField returns a field as a value; the zero value for anything else.
+// decodeField decodes a field. It returns the zero value for a field of another type.
 func decodeField[T any](d document, key string) (v T) {
 	var none T
 	if json.Unmarshal(d[key], &v) != nil {
@@ -51,8 +49,8 @@ func decodeField[T any](d document, key string) (v T) {
 	return v
 }
 
-// discover finds where to get the token that a refusal asks for. It fails if the server's metadata are about another
-// resource, name no issuer or not the configured one, or cannot be read; nothing is guessed then.
+// discover finds where to get the token that a refusal asks for. It fails if the server's metadata describe another
+// resource, name no issuer or another one than the configuration, or cannot be read.
 func (s *session) discover(ctx context.Context, c *challenge) (*target, error) {
 	resource, found, err := s.fetchResourceMetadata(ctx, c)
 	if err != nil {
@@ -79,12 +77,12 @@ func (s *session) discover(ctx context.Context, c *challenge) (*target, error) {
 	return nil, errors.Join(errs...)
 }
 
-// maxIssuers is how many authorization servers of a server are tried.
+// maxIssuers bounds the authorization servers that are tried for a server.
 const maxIssuers = 3
 
-// chooseIssuers returns which of the named authorization servers to try. An issuer that is configured, or can renew the
-// current token, is the only one; otherwise the last one that was used comes first. A configured client belongs to one
-// issuer, and its secret must not go to another, so that only the first one is tried.
+// chooseIssuers returns the authorization servers to try. An issuer that is configured, or can renew the current token,
+// is the only one; otherwise the last one used comes first. A configured client belongs to one issuer, and its secret
+// must not go to another, so that only one is tried.
 func (s *session) chooseIssuers(named []string) ([]string, error) {
 	known := slices.IndexFunc(named, func(issuer string) bool {
 		return isSameIssuer(issuer, cmp.Or(s.e.Issuer, s.rec.Issuer))
@@ -108,11 +106,11 @@ func (s *session) chooseIssuers(named []string) ([]string, error) {
 	return named[:min(len(named), maxIssuers)], nil
 }
 
-// isSameIssuer reports whether two issuers are the same, letter by letter. Only the slash behind a host without a path
-// makes no difference (RFC 3986, 6.2.3): resource metadata and server metadata often disagree about it.
+// isSameIssuer reports whether two issuers are equal, except for a slash after a host without a path (RFC 3986, 6.2.3),
+// about which resource metadata and server metadata often disagree.
 func isSameIssuer(a, b string) bool { return trimRoot(a) == trimRoot(b) }
 
-// trimRoot returns an issuer without the slash that is its whole path.
+// trimRoot removes a slash that is the whole path of an issuer.
 func trimRoot(issuer string) string {
 	_, rest, _ := strings.Cut(issuer, "://")
 	if strings.IndexAny(rest, "/?#") == len(rest)-1 {
@@ -121,15 +119,15 @@ func trimRoot(issuer string) string {
 	return issuer
 }
 
-// checkResource checks that metadata are about the configured server (RFC 9728, 3.3): they may name its URL or a
-// parent of its path. Otherwise a server could make the bot get tokens for another one.
+// checkResource checks that metadata describe the configured server (RFC 9728, 3.3): its URL or a parent of its path.
+// Otherwise a server could make the bot get tokens for another one.
 func (s *session) checkResource(resource string) error {
 	at, err := url.Parse(resource)
 	if err == nil && at.Scheme == s.at.Scheme && strings.EqualFold(at.Host, s.at.Host) && at.Fragment == "" &&
 		at.User == nil {
 		base := strings.TrimSuffix(at.EscapedPath(), "/")
 		rest, ok := strings.CutPrefix(strings.TrimSuffix(s.at.EscapedPath(), "/"), base)
-		// "/mcp" is a parent of "/mcp/a" and not of "/mcpx".
+		// "/mcp" is a parent of "/mcp/a" but not of "/mcpx".
 		if ok && (rest == "" || rest[0] == '/') && (at.RawQuery == "" || at.RawQuery == s.at.RawQuery) {
 			return nil
 		}
@@ -137,15 +135,15 @@ func (s *session) checkResource(resource string) error {
 	return fmt.Errorf("the server's metadata are for %.200q, which is not its url: sign-in stopped", resource)
 }
 
-// fetchResourceMetadata fetches the metadata of the protected resource (RFC 9728): from where the refusal says, else
-// from the well-known places. found is false where there are none.
+// fetchResourceMetadata fetches the metadata of the protected resource (RFC 9728) from the address in the refusal, or
+// from the well-known places. It returns false if there are none.
 func (s *session) fetchResourceMetadata(ctx context.Context, c *challenge) (document, bool, error) {
 	const wellKnown = "/.well-known/oauth-protected-resource"
 	var places []string
 	if c.metadata != "" {
 		places = append(places, c.metadata)
 	}
-	// RFC 9728, 3.1: the well-known part goes between the host and the path.
+	// RFC 9728, 3.1: the well-known part is between the host and the path.
 	if path := strings.TrimSuffix(s.at.EscapedPath(), "/"); path != "" {
 		places = append(places, s.origin()+wellKnown+path)
 	}
@@ -159,8 +157,7 @@ func (s *session) fetchResourceMetadata(ctx context.Context, c *challenge) (docu
 		if ctx.Err() != nil {
 			return nil, false, err
 		}
-		// A document that could not be read does not count as missing: discover would go on with guessed addresses, while the
-		// server may name others.
+		// An unreadable document is not a missing one: the server may name other addresses than the guessed ones.
 		if !errors.As(err, new(missingError)) {
 			errs = append(errs, err)
 		}
@@ -170,10 +167,10 @@ func (s *session) fetchResourceMetadata(ctx context.Context, c *challenge) (docu
 
 func (s *session) origin() string { return s.at.Scheme + "://" + s.at.Host }
 
-// guessTarget follows the MCP version of 2025-03-26 for servers without metadata of their own: the authorization
-// server is at their origin, and if that has no metadata either, its endpoints have the names given there.
+// guessTarget follows MCP version 2025-03-26 for servers without metadata: the authorization server is at their origin.
+// If it has no metadata either, its endpoints have default names.
 func (s *session) guessTarget(ctx context.Context, c *challenge) (*target, error) {
-	// Basic or another scheme: OAuth would not help.
+	// OAuth does not help with other schemes.
 	if !c.bearer {
 		return nil, errors.New("the server wants credentials and does not say which: give them as headers")
 	}
@@ -195,7 +192,7 @@ func (s *session) guessTarget(ctx context.Context, c *challenge) (*target, error
 		return p, nil
 	case err != nil:
 		return nil, err
-	// With the slash, since https://example.com.org begins with https://example.com and is another host.
+	// With the slash, because https://example.com.org is another host than https://example.com.
 	case !strings.HasPrefix(d.text("issuer")+"/", root+"/"):
 		return nil, fmt.Errorf("the metadata of the authorization server at %s name the issuer %.200q",
 			root, d.text("issuer"))
@@ -204,15 +201,13 @@ func (s *session) guessTarget(ctx context.Context, c *challenge) (*target, error
 	return p, err
 }
 
-// resourceID returns the server's URL as its identifier.
 func (s *session) resourceID() string {
 	at := *s.at
 	at.Fragment, at.User = "", nil
 	return at.String()
 }
 
-// fetchServerMetadata fetches the metadata of an authorization server (RFC 8414, OpenID Connect Discovery), which
-// must be its own.
+// fetchServerMetadata fetches the metadata of an authorization server (RFC 8414, OpenID Connect Discovery).
 func (s *session) fetchServerMetadata(ctx context.Context, issuer string) (authServer, error) {
 	at, err := s.checkURL(issuer)
 	if err != nil {
@@ -231,12 +226,12 @@ func (s *session) fetchServerMetadata(ctx context.Context, issuer string) (authS
 		d, err := s.fetchDocument(ctx, at)
 		if err != nil {
 			errs = append(errs, err)
-			if errors.As(err, new(*url.Error)) { // the host does not answer at the other places either
+			if errors.As(err, new(*url.Error)) { // the host does not answer at other places either
 				break
 			}
 			continue
 		}
-		// RFC 8414, 3.3: anything else may be an attempt to mix up two authorization servers.
+		// RFC 8414, 3.3: another issuer may be an attempt to mix up two servers.
 		if !isSameIssuer(d.text("issuer"), issuer) {
 			return authServer{}, fmt.Errorf(
 				"the metadata of the authorization server %s name another issuer, %.200q: sign-in stopped",
@@ -276,8 +271,7 @@ func (s *session) readMetadata(d document) (authServer, error) {
 	return a, nil
 }
 
-// checkURL parses an address that a server named. It must be https, or http where the server itself is configured
-// with http.
+// checkURL parses an address from a server. It must be https, or http if the server itself is configured with http.
 func (s *session) checkURL(raw string) (*url.URL, error) {
 	at, err := url.Parse(raw)
 	switch {
@@ -289,12 +283,12 @@ func (s *session) checkURL(raw string) (*url.URL, error) {
 	return at, nil
 }
 
-// missingError says that there is no document at an address.
+// missingError means that there is no document at an address.
 type missingError struct{ at string }
 
 func (e missingError) Error() string { return e.at + " has none" }
 
-// fetchDocument fetches a JSON object. It returns a missingError where there is none.
+// fetchDocument fetches a JSON object. It returns a missingError if there is none.
 func (s *session) fetchDocument(ctx context.Context, at string) (document, error) {
 	if _, err := s.checkURL(at); err != nil {
 		return nil, fmt.Errorf("get metadata: %w", err)
@@ -311,9 +305,8 @@ func (s *session) fetchDocument(ctx context.Context, at string) (document, error
 	return d, nil
 }
 
-// fetchJSON makes one request through package egress, within requestTimeout, and returns the status
-// and the document; nil if the answer is not a JSON object. A status that is no success is no
-// error. The error may name the address, and no header or body of the request.
+// fetchJSON makes one request through package egress, within requestTimeout. The document is nil if the answer is not a
+// JSON object. Any status is valid. The error may contain the address, but no header or body of the request.
 func (s *session) fetchJSON(ctx context.Context, method, at string, h http.Header, body string) (int, document, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -323,14 +316,14 @@ func (s *session) fetchJSON(ctx context.Context, method, at string, h http.Heade
 	}
 	r.Header = h
 	client := s.egress.HTTPClient()
-	// A redirect to another origin could carry a secret there, so it ends the request.
+	// A redirect to another origin could carry a secret there.
 	client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 		if via[0].Method != http.MethodGet || len(via) > 3 || next.URL.Scheme != r.URL.Scheme || next.URL.Host != r.URL.Host {
 			return http.ErrUseLastResponse
 		}
 		return nil
 	}
-	// Authorization servers are asked rarely; an idle connection to each would only cost memory.
+	// Idle connections would only cost memory, because requests are rare.
 	defer s.egress.CloseIdle()
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", "ravenbot")
@@ -345,7 +338,7 @@ func (s *session) fetchJSON(ctx context.Context, method, at string, h http.Heade
 	}
 	var d document
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); strings.HasSuffix(kind, "json") {
-		_ = json.Unmarshal(answer, &d) // anything but an object counts as none
+		_ = json.Unmarshal(answer, &d) // the document stays nil for other JSON
 	}
 	return resp.StatusCode, d, nil
 }

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// refusedError is an OAuth error from a server (RFC 6749, 5.2). Its texts are printable and hold no
-// secret that was sent.
+// refusedError is an OAuth error from a server (RFC 6749, 5.2). Its texts are printable and contain no secret of the
+// request.
 type refusedError struct {
 	status int
-	code   string // "": none was given
+	code   string // may be ""
 	detail string
 }
 
@@ -29,7 +29,7 @@ func (e refusedError) Error() string {
 	return strings.TrimSpace(text)
 }
 
-// readRefusal reads an OAuth error. It masks secrets that the server repeats.
+// readRefusal reads an OAuth error. It masks secrets.
 func readRefusal(status int, d document, secrets []string) refusedError {
 	detail := d.text("error_description")
 	// Very short strings occur in ordinary words.
@@ -41,7 +41,7 @@ func readRefusal(status int, d document, secrets []string) refusedError {
 	return refusedError{status, printable(d.text("error")), printable(detail)}
 }
 
-// printable makes a server's text fit for one line of a log: visible ASCII, at most 200 bytes.
+// printable returns a text for one line of a log: visible ASCII, at most 200 bytes.
 func printable(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < 0x20 || c > 0x7e {
@@ -52,8 +52,8 @@ func printable(s string) string {
 	return s[:min(len(s), 200)]
 }
 
-// requestToken asks a token endpoint of an issuer for a token. It continues, within requestTimeout, when ctx has ended: a
-// new refresh token that is not read is a lost consent.
+// requestToken requests a token. It continues, within requestTimeout, after ctx has ended, because losing a new refresh
+// token would lose the consent.
 func (s *session) requestToken(
 	ctx context.Context,
 	endpoint, issuer string,
@@ -78,8 +78,8 @@ func (s *session) requestToken(
 	return s.readToken(d)
 }
 
-// readToken reads the answer of a token endpoint: the token with its scopes, nil if they are as requested. It fails for
-// a token of a type other than bearer, or with characters that no header may have.
+// readToken reads the answer of a token endpoint. Granted is nil if the server does not name scopes. It fails for other
+// types than bearer, and for characters that no header may have.
 func (s *session) readToken(d document) (record, error) {
 	t := record{Access: d.text("access_token"), Refresh: d.text("refresh_token")}
 	isPrintable := !strings.ContainsFunc(t.Access, func(c rune) bool { return c < 0x21 || c > 0x7e })
@@ -87,7 +87,7 @@ func (s *session) readToken(d document) (record, error) {
 	// A token with a line break could inject headers.
 	case t.Access == "" || !isPrintable:
 		return record{}, errors.New("the authorization server returned no token that can be sent")
-	// Some servers leave the type out, although RFC 6749, 5.1, demands it.
+	// Some servers omit the type, although RFC 6749, 5.1, demands it.
 	case d.text("token_type") != "" && !strings.EqualFold(d.text("token_type"), "bearer"):
 		return record{}, fmt.Errorf(
 			"the authorization server returned a token of the type %q, which the bot does not know",
@@ -103,7 +103,7 @@ func (s *session) readToken(d document) (record, error) {
 	return t, nil
 }
 
-// lifetime reads a number of seconds, which some servers send as text. It returns 0 where there is none.
+// lifetime reads a number of seconds, which some servers send as text. It returns 0 for anything else.
 func lifetime(raw json.RawMessage) int64 {
 	const maxSeconds = 10 * 365 * 24 * 3600
 	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
@@ -113,9 +113,9 @@ func lifetime(raw json.RawMessage) int64 {
 	return int64(min(seconds, maxSeconds))
 }
 
-// refresh renews the token, unless another process does; the session's lock is held. On an error
-// the current record stays, except for a refresh token that the server calls invalid: that is
-// deleted, in the store as well, so that the next refusal leads to a new sign-in.
+// refresh renews the token, unless another process does; the session's lock is held. After an error the current record
+// stays. If the server calls the refresh token invalid, the record is deleted, so that the next refusal leads to a new
+// sign-in.
 func (s *session) refresh(ctx context.Context) error {
 	release, renewed, err := s.claimRenewal(ctx)
 	defer release()
@@ -129,19 +129,19 @@ func (s *session) refresh(ctx context.Context) error {
 	t, err := s.requestToken(ctx, s.rec.Endpoint, s.rec.Issuer, s.rec.Client, form)
 	var refused refusedError
 	if errors.As(err, &refused) && s.isRefreshTokenInvalid(refused) {
-		if s.takeRenewed() { // by a process that did not wait
+		if s.takeRenewed() { // another process did not wait
 			return nil
 		}
 		s.forgetClient(refused.code, s.rec.Issuer)
 		s.b.o.Log.Info("failed to renew an mcp token", "server", s.e.Name, "error", refused)
-		// The next sign-in prefers this issuer, and asks for the same scopes again.
+		// The next sign-in prefers this issuer and these scopes.
 		s.rec = record{Issuer: s.rec.Issuer, Requested: s.rec.Requested}
 		s.saveRecord()
 	}
 	if err != nil {
 		return s.signInError(err)
 	}
-	// A server that does not rotate refresh tokens leaves it out (RFC 6749, 6).
+	// A server without rotation of refresh tokens omits it (RFC 6749, 6).
 	t.Refresh = cmp.Or(t.Refresh, s.rec.Refresh)
 	if t.Granted == nil {
 		t.Granted = s.rec.Granted
@@ -151,8 +151,8 @@ func (s *session) refresh(ctx context.Context) error {
 	return nil
 }
 
-// isRefreshTokenInvalid tells a refresh token that is no longer valid from a temporary failure. A wrong secret in the
-// configuration is for the operator to correct, and must not cost the token.
+// isRefreshTokenInvalid reports whether the refresh token is invalid, and not just the request. A wrong secret in the
+// configuration must not cost the token.
 func (s *session) isRefreshTokenInvalid(e refusedError) bool {
 	if e.code == "invalid_client" && s.e.ClientID != "" {
 		return false
@@ -160,7 +160,7 @@ func (s *session) isRefreshTokenInvalid(e refusedError) bool {
 	return e.code != "" && (e.status == http.StatusBadRequest || e.status == http.StatusUnauthorized)
 }
 
-// requestOwnToken gets a token for the bot's own credentials (RFC 6749, 4.4), and makes it the current one.
+// requestOwnToken gets a token for the bot's own credentials (RFC 6749, 4.4).
 func (s *session) requestOwnToken(ctx context.Context, at *target, scopes []string) error {
 	if s.e.ClientID == "" {
 		return errors.New("the grant client_credentials needs a configured client")
@@ -178,8 +178,8 @@ func (s *session) requestOwnToken(ctx context.Context, at *target, scopes []stri
 	return nil
 }
 
-// forgetClient deletes a registration that the authorization server does not know any more, as its
-// error code says; the next sign-in then registers another one. Other codes leave it.
+// forgetClient deletes a registration that the authorization server no longer knows, so that the next sign-in registers
+// again.
 func (s *session) forgetClient(code, issuer string) {
 	if code != "invalid_client" && code != "unauthorized_client" {
 		return

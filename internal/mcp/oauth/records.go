@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// record is what is stored for a server and user. Version 1.
+// record is the stored token of a server and user. Version 1.
 type record struct {
-	URL       string    `json:"url"` // of the entry that it was obtained for
+	URL       string    `json:"url"` // of the entry
 	Issuer    string    `json:"issuer"`
-	Endpoint  string    `json:"endpoint"` // where the token is renewed
+	Endpoint  string    `json:"endpoint"` // address for renewals
 	Resource  string    `json:"resource"`
 	Access    string    `json:"access"`
 	Refresh   string    `json:"refresh,omitempty"`
 	Expires   time.Time `json:"expires,omitzero"`
-	Requested []string  `json:"requested,omitempty"` // scopes, also of earlier sign-ins
-	Granted   []string  `json:"granted,omitempty"`   // scopes; nil: the server did not say
+	Requested []string  `json:"requested,omitempty"` // scopes, including earlier sign-ins
+	Granted   []string  `json:"granted,omitempty"`   // scopes; nil: unknown
 	Client    client    `json:"client"`
 }
 
@@ -25,12 +25,11 @@ type record struct {
 type client struct {
 	ID      string    `json:"id"`
 	Secret  string    `json:"secret,omitempty"`
-	Method  string    `json:"method"` // how it authenticates at the token endpoint
+	Method  string    `json:"method"` // of authentication at the token endpoint
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// tokenKey returns the key of the record of a server and user. Names are escaped, so that no name
-// can hold the separator and become another's key.
+// tokenKey returns the key of a record. Escaped names cannot contain the separator.
 func tokenKey(e Entry) string {
 	return "token/" + url.PathEscape(e.Name) + "/" + url.PathEscape(e.User)
 }
@@ -40,8 +39,8 @@ func clientKey(server, issuer, redirect string) string {
 	return "client/" + url.PathEscape(server) + "/" + url.PathEscape(trimRoot(issuer)) + "/" + url.PathEscape(redirect)
 }
 
-// save encrypts a value and stores it; nil deletes the record. The key is authenticated with the record, so that no
-// record can take the place of another.
+// save encrypts and stores a value; nil deletes the record. The key is authenticated with the record, so that records
+// cannot be exchanged.
 func (b *Broker) save(key string, value any) error {
 	if b.o.Store == nil {
 		return nil
@@ -60,8 +59,8 @@ func (b *Broker) save(key string, value any) error {
 	return nil
 }
 
-// load decrypts the record of a key into a value, and reports whether there is one. A record that cannot be
-// decrypted, because the key file is another one, counts as absent.
+// load reads and decrypts a record. It returns false if there is none, or if it cannot be decrypted because the key
+// file has changed.
 func (b *Broker) load(key string, into any) bool {
 	if b.o.Store == nil {
 		return false

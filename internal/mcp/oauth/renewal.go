@@ -7,38 +7,36 @@ import (
 	"time"
 )
 
-// SharedStore is a Store that other processes use, too. Refresh tokens that rotate are good once: of the processes one
-// renews a token, and the others use what it has stored.
+// SharedStore is a Store of several processes. Rotating refresh tokens work only once: one process renews a token, and
+// the others load it.
 type SharedStore interface {
 	Store
-	// Claim gives one process at a time the right to renew the record of a key, until release is called or the time is
-	// over. It returns false where another one has it.
+	// Claim gives one process at a time the right to renew a record, until release is called or the time has passed. It
+	// returns false if another process has the right.
 	Claim(key string, until time.Time) (release func(), ok bool, err error)
 }
 
 const (
-	// claimLifetime is how long a process that ends in the middle keeps the others from renewing: longer than the
-	// request for a token takes.
+	// claimLifetime bounds the claim of a process that has crashed. It is longer than the request for a token.
 	claimLifetime = requestTimeout + 5*time.Second
 	claimRetry    = 100 * time.Millisecond
 )
 
-// storedRecord returns the stored record of the session. It returns false where there is none, or it belongs to
-// another URL, issuer or client: its token would go to a stranger.
+// storedRecord returns the stored record of the session. It returns false if there is none, or if the record belongs to
+// another URL, issuer or client, which must not get the token.
 func (s *session) storedRecord() (r record, ok bool) {
 	if !s.b.load(s.key, &r) || r.URL != s.e.URL || s.e.Issuer != "" && !isSameIssuer(s.e.Issuer, r.Issuer) ||
 		s.e.ClientID != "" && s.e.ClientID != r.Client.ID {
 		return record{}, false
 	}
-	// The secret may have changed in the configuration since the record was stored.
+	// The configured secret may have changed since.
 	if s.e.ClientID != "" {
 		r.Client.Secret = s.e.ClientSecret
 	}
 	return r, true
 }
 
-// takeRenewed makes the token that another process has stored the current one, and reports whether there is another
-// than the current one.
+// takeRenewed loads the token that another process has stored. It returns false if that is not a new token.
 func (s *session) takeRenewed() bool {
 	if _, shared := s.b.o.Store.(SharedStore); !shared {
 		return false
@@ -51,16 +49,16 @@ func (s *session) takeRenewed() bool {
 	return true
 }
 
-// claimRenewal waits until no other process renews the token. It returns true where one has done so meanwhile, and an
-// error where ctx ends first. Where the right to renew it cannot be had, the caller renews it all the same: a token
-// that may be lost is better than one that is never renewed.
+// claimRenewal waits until no other process renews the token. It returns true if another process has renewed it, and an
+// error if ctx ends first. If the claim fails, the caller renews the token anyway: a lost token is better than no
+// renewal.
 func (s *session) claimRenewal(ctx context.Context) (release func(), renewed bool, err error) {
 	release = func() {}
 	shared, ok := s.b.o.Store.(SharedStore)
 	if !ok {
 		return release, false, nil
 	}
-	// Not less than a claim lasts: until then the other process may be using the refresh token.
+	// Not less than claimLifetime: the other process may still use the refresh token.
 	for end := time.Now().Add(claimLifetime); ; {
 		let, claimed, err := shared.Claim(s.key, s.b.o.Now().Add(claimLifetime))
 		if err != nil {
@@ -70,7 +68,7 @@ func (s *session) claimRenewal(ctx context.Context) (release func(), renewed boo
 		if claimed {
 			release = let
 		}
-		// Read after the claim: from then on nobody else renews it.
+		// After the claim, when no other process renews it.
 		if s.takeRenewed() {
 			return release, true, nil
 		}
@@ -80,14 +78,14 @@ func (s *session) claimRenewal(ctx context.Context) (release func(), renewed boo
 		select {
 		case <-time.After(claimRetry):
 		case <-ctx.Done():
-			// A server that sees a refresh token twice may revoke what the other process has got.
+			// A server that sees a refresh token twice may revoke the new token.
 			return release, false, context.Cause(ctx)
 		}
 	}
 }
 
-// TakeGranted ends the consents that this process asks for and another one has got meanwhile, as OnGranted does. It
-// returns the error of ctx.
+// TakeGranted ends the consents of this process that another process has completed, and calls OnGranted. It returns the
+// error of ctx.
 func (b *Broker) TakeGranted(ctx context.Context) error {
 	b.mu.Lock()
 	asking := slices.Collect(maps.Values(b.pending))

@@ -16,12 +16,12 @@ const (
 	renewBefore  = 30 * time.Second // before a token expires it is renewed
 	maxWidenings = 3                // consents for more scopes within widenWindow
 	widenWindow  = time.Hour
-	maxQuiet     = 24 * time.Hour // between two notices that consent is needed
-	maxNotices   = 5              // sent at once, each for more scopes than the one before
+	maxQuiet     = 24 * time.Hour // between two notices about a consent
+	maxNotices   = 5              // without a pause, each for more scopes
 )
 
-// session is what has been agreed for one server and user. lock guards all that changes. It is also held while
-// servers are asked, so that a token is renewed once, however many requests find it expired.
+// session is the state of one server and user. lock guards everything that changes, also during requests, so that a
+// token is renewed only once.
 type session struct {
 	b      *Broker
 	e      Entry
@@ -32,16 +32,15 @@ type session struct {
 	lock           chan struct{}
 	loaded         bool        // the stored record was read
 	rec            record      // the token in use; zero: none
-	widenings      []time.Time // when more scopes were requested
+	widenings      []time.Time // times of requests for more scopes
 	notices        int         // since the last consent
-	quietUntil     time.Time   // no further notice for notifiedScopes before this time
+	quietUntil     time.Time   // no notice for notifiedScopes before this time
 	notifiedScopes []string    // scopes of the last notice
 }
 
-// acquire takes the lock, and reads the stored record the first time. Its error is the cause of
-// ctx. Whoever gets nil calls release.
+// acquire takes the lock, and reads the stored record the first time. Its error is the cause of ctx.
 func (s *session) acquire(ctx context.Context) error {
-	// A channel instead of a mutex, so that whoever waits can give up with ctx.
+	// Unlike a mutex, a channel lets waiting callers give up.
 	select {
 	case s.lock <- struct{}{}:
 	case <-ctx.Done():
@@ -57,16 +56,15 @@ func (s *session) acquire(ctx context.Context) error {
 	return nil
 }
 
-// release gives the lock back.
 func (s *session) release() { <-s.lock }
 
-// saveRecord stores the record. A record that cannot be stored is used until the process ends.
+// saveRecord stores the record. If that fails, the record is used until the process ends.
 func (s *session) saveRecord() {
 	var value any
 	if s.rec.Access != "" {
 		r := s.rec
 		if s.e.ClientID != "" {
-			r.Client.Secret = "" // the configuration has it
+			r.Client.Secret = "" // it is in the configuration
 		}
 		value = r
 	}
@@ -75,9 +73,9 @@ func (s *session) saveRecord() {
 	}
 }
 
-// current returns the token to send, renewed if it is about to expire, or "" if there is none. It fails where a token
-// has expired and cannot be renewed for now. A token that the server has refused for good counts as none: the request
-// is then sent without one, and the refusal leads to a sign-in.
+// current returns the token, renewed if it is about to expire, or "" if there is none. It fails if the token has
+// expired and cannot be renewed now. A token that the server has refused permanently counts as none: the request is
+// then refused, which leads to a sign-in.
 func (s *session) current(ctx context.Context) (string, error) {
 	if err := s.acquire(ctx); err != nil {
 		return "", err
@@ -87,22 +85,22 @@ func (s *session) current(ctx context.Context) (string, error) {
 	if s.rec.Refresh == "" || ends.IsZero() || now.Before(ends.Add(-renewBefore)) {
 		return s.rec.Access, nil
 	}
-	// A token that has not expired yet is still good, whatever happened to its renewal.
+	// A token is valid until it expires, even if its renewal fails.
 	if err := s.refresh(ctx); err != nil && s.rec.Refresh != "" && !now.Before(ends) {
 		return "", err
 	}
 	return s.rec.Access, nil
 }
 
-// handleRefusal reacts to a refusal: with a token that another request has got meanwhile, a renewed one, or one for the
-// bot's own credentials; it then returns nil, nil, and the request is worth sending again. Otherwise it returns the
-// consent that a person is asked for, or why there can be none. The session's lock is held, for up to flowTimeout.
+// handleRefusal returns nil, nil if there is a new token, so that the request can be sent again: from another request,
+// a renewal, or the bot's own credentials. Otherwise it returns the consent that is needed, or an error. The session's
+// lock is held, for up to flowTimeout.
 func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) (*pending, error) {
 	// Another process may have a newer one.
 	if s.rec.Access != used || s.takeRenewed() {
 		return nil, nil
 	}
-	// One question at a time: a second refusal for the same scopes waits for the same consent.
+	// A second refusal for the same scopes waits for the same consent.
 	if p := s.b.find(func(p *pending) bool { return p.s == s }); p != nil {
 		if covers(p.asked, c.scopes) {
 			return p, nil
@@ -120,11 +118,11 @@ func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) 
 	if err != nil {
 		return nil, s.signInError(err)
 	}
-	// A token of another issuer must never be refreshed at this one.
+	// A refresh token must go only to its issuer.
 	if !isSameIssuer(s.rec.Issuer, at.issuer) {
-		s.rec = record{} // the stored one stays
+		s.rec = record{} // the stored record stays
 	}
-	// A refreshed token has the same scopes, so it does not help when scopes are missing.
+	// A renewed token has the same scopes.
 	if !c.insufficientScope && s.rec.Refresh != "" {
 		s.rec.Endpoint = at.token
 		err := s.refresh(ctx)
@@ -139,12 +137,11 @@ func (s *session) handleRefusal(ctx context.Context, c *challenge, used string) 
 	return p, nil
 }
 
-// signInError wraps an error with what was attempted.
 func (s *session) signInError(err error) error {
 	return fmt.Errorf("sign in at MCP server %q: %w", s.e.Name, err)
 }
 
-// checkWiden returns an error where another consent would change nothing, or where there were too many.
+// checkWiden returns an error if another consent would change nothing, or if there were too many.
 func (s *session) checkWiden(scopes []string) error {
 	now := s.b.o.Now()
 	s.widenings = slices.DeleteFunc(s.widenings, func(at time.Time) bool { return now.Sub(at) >= widenWindow })
@@ -159,13 +156,12 @@ func (s *session) checkWiden(scopes []string) error {
 		return fmt.Errorf("the MCP server %q keeps asking for more permissions (%.200s): the bot asks for no more within "+
 			"an hour", s.e.Name, asked)
 	}
-	// Counted when the question is asked, whatever becomes of it.
 	s.widenings = append(s.widenings, now)
 	return nil
 }
 
-// scopes returns the scopes to request: those configured, else those that the refusal names, else those that the
-// server supports; and those that were requested before.
+// scopes returns the scopes to request: the configured ones, the scopes in the refusal, or the scopes that the server
+// supports, in addition to earlier ones.
 func (s *session) scopes(c *challenge, at *target) []string {
 	list := s.e.Scopes
 	if len(list) == 0 {
@@ -174,17 +170,17 @@ func (s *session) scopes(c *challenge, at *target) []string {
 		}
 		list = union(s.rec.Requested, list)
 	}
-	// Only where other scopes are requested: on its own the scope would request no access.
+	// Only with other scopes: alone it would request no access.
 	if len(list) > 0 && s.e.Grant != ClientCredentials && covers(at.authServer.scopes, []string{offlineAccess}) {
 		list = union(list, []string{offlineAccess})
 	}
 	return list
 }
 
-// offlineAccess is the scope without which some authorization servers issue no refresh token.
+// offlineAccess is the scope that some authorization servers require for a refresh token.
 const offlineAccess = "offline_access"
 
-// startSignIn gets a token for the bot's own credentials, or returns the consent to ask for.
+// startSignIn gets a token for the bot's own credentials, or returns the consent that is needed.
 func (s *session) startSignIn(ctx context.Context, at *target, c *challenge) (*pending, error) {
 	scopes := s.scopes(c, at)
 	if s.e.Grant == ClientCredentials {
@@ -202,7 +198,7 @@ func (s *session) startSignIn(ctx context.Context, at *target, c *challenge) (*p
 	if err != nil {
 		return nil, err
 	}
-	// Separate random values: the link, the state and the verifier are seen by different parties.
+	// Separate random values, because different parties see the link, the state and the verifier.
 	p := &pending{
 		s:        s,
 		ticket:   rand.Text(),
@@ -221,17 +217,17 @@ func (s *session) startSignIn(ctx context.Context, at *target, c *challenge) (*p
 	return p, nil
 }
 
-// shouldNotify reports whether the person is to be notified, and records that they are.
+// shouldNotify reports whether to notify the person, and records the notice.
 func (s *session) shouldNotify(p *pending) bool {
 	now := s.b.o.Now()
-	// A question for more scopes is worth a new notice, up to maxNotices.
+	// More scopes justify a new notice, up to maxNotices.
 	known := covers(s.notifiedScopes, p.Scopes) || s.notices > maxNotices
 	if p.notified || known && now.Before(s.quietUntil) {
 		return false
 	}
 	p.notified, s.notifiedScopes = true, p.Scopes
 	gap := consentLifetime
-	if s.e.User == "" { // for the bot's own token the supervisor keeps asking; for a person's, only that person does
+	if s.e.User == "" { // the supervisor keeps asking for the bot's own token, but not for a person's
 		gap = min(gap<<min(s.notices, 10), maxQuiet)
 	}
 	s.quietUntil = now.Add(gap)
@@ -239,8 +235,8 @@ func (s *session) shouldNotify(p *pending) bool {
 	return true
 }
 
-// exchangeCode exchanges the code that a consent has led to for a token. On an error the person has
-// to consent again: a code is good once.
+// exchangeCode exchanges the code of a consent for a token. After an error the person must consent again, because a
+// code works only once.
 func (s *session) exchangeCode(ctx context.Context, p *pending, code string) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
@@ -257,7 +253,6 @@ func (s *session) exchangeCode(ctx context.Context, p *pending, code string) err
 	return nil
 }
 
-// useToken makes a token the current one and stores it.
 func (s *session) useToken(at *target, who client, requested []string, t record) {
 	t.URL, t.Issuer, t.Endpoint, t.Resource = s.e.URL, at.issuer, at.token, at.resource
 	t.Requested, t.Client = requested, who

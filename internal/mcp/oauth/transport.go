@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// maxTries is how often one request is sent: each refusal but the last is answered with a new token.
+// maxTries bounds how often one request is sent. Each refusal except the last leads to a new token.
 const maxTries = 3
 
-// tokenTransport carries the requests of one connection.
 type tokenTransport struct {
 	s    *session
 	next http.RoundTripper
 }
 
-// RoundTrip sends a request with the current token, and again when a refusal could be answered with another one. It
-// returns a *ConsentNeededError where a person is asked for consent.
+// RoundTrip sends a request with the current token, and again after a refusal if there is a new token. It returns a
+// *ConsentNeededError if a person must consent.
 func (c *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	at := c.s.at
 	// Redirects to other origins must not carry the token.
@@ -29,7 +28,7 @@ func (c *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	for try := 1; ; try++ {
 		token, err := c.s.current(r.Context())
 		if err != nil {
-			// RoundTrip must close the body also when it returns an error.
+			// RoundTrip must close the body even after an error.
 			closeBody(r)
 			return nil, wrapFailure(r.Context(), err)
 		}
@@ -42,12 +41,11 @@ func (c *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		refused := readChallenge(resp)
-		// A body that cannot be read again cannot be sent again.
-		// Nobody should be asked to consent to the end of an MCP session.
+		// Only a body that can be read again can be sent again. The end of a session needs no consent.
 		if refused == nil || try == maxTries || r.Method == http.MethodDelete || r.Body != nil && r.GetBody == nil {
 			return resp, nil
 		}
-		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection can be used again
+		_, _ = io.CopyN(io.Discard, resp.Body, 4<<10) // for reuse of the connection
 		resp.Body.Close()
 		if err := c.s.answerRefusal(r.Context(), refused, token); err != nil {
 			return nil, wrapFailure(r.Context(), err)
@@ -55,16 +53,16 @@ func (c *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// signInFailure says why there is no token. Its text holds no secret.
+// signInFailure is the reason for a missing token. Its text contains no secret.
 type signInFailure struct{ error }
 
-// Authorizing marks the error's text as complete: callers add nothing to it.
+// Authorizing marks the error's text as complete.
 func (signInFailure) Authorizing() {}
 
 // Unwrap returns the cause.
 func (f signInFailure) Unwrap() error { return f.error }
 
-// wrapFailure returns err as a signInFailure, unless it is ctx's error or asks for consent.
+// wrapFailure returns err as a signInFailure, unless it comes from ctx or asks for consent.
 func wrapFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.As(err, new(*ConsentNeededError)) {
 		return err
@@ -72,7 +70,7 @@ func wrapFailure(ctx context.Context, err error) error {
 	return signInFailure{err}
 }
 
-// withToken returns the request to send. The first attempt uses the body of r, further ones a new copy.
+// withToken returns the request with the token. Attempts after the first use a new copy of the body.
 func withToken(r *http.Request, token string, try int) (*http.Request, error) {
 	attempt := r.Clone(r.Context())
 	if token != "" {
@@ -88,15 +86,13 @@ func withToken(r *http.Request, token string, try int) (*http.Request, error) {
 	return attempt, nil
 }
 
-// closeBody closes the body of a request, if it has one, as a RoundTripper has to also when it sends nothing.
 func closeBody(r *http.Request) {
 	if r.Body != nil {
 		r.Body.Close()
 	}
 }
 
-// answerRefusal deals with the refusal of a request that was sent with the token used. It returns nil when the
-// request is worth sending again.
+// answerRefusal handles the refusal of a request with the token used. It returns nil if the request can be sent again.
 func (s *session) answerRefusal(ctx context.Context, c *challenge, used string) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
@@ -113,9 +109,9 @@ func (s *session) answerRefusal(ctx context.Context, c *challenge, used string) 
 	return &ConsentNeededError{p.Consent}
 }
 
-// notify has the link sent to the person. A link that could not be sent is sent next time.
+// notify sends the link to the person. After a failure it is sent next time.
 func (s *session) notify(ctx context.Context, p *pending) {
-	// The request that was refused may end before the message is sent.
+	// The refused request may end before the message is sent.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	err := s.b.o.NotifyConsent(ctx, p.Consent)

@@ -13,8 +13,8 @@ import (
 	"ravenbot/internal/model/toolschema"
 )
 
-// event is a piece of an answer (https://docs.claude.com/en/docs/build-with-claude/streaming). Some endpoints send the
-// whole message in place of events.
+// event is a piece of an answer (https://docs.claude.com/en/docs/build-with-claude/streaming), or the whole message,
+// which some endpoints send.
 type event struct {
 	Type    string                                   `json:"type"`
 	Message *answer                                  `json:"message"`
@@ -35,14 +35,12 @@ type answer struct {
 
 // block is a block of an answer while it is read.
 type block struct {
-	fields map[string]json.RawMessage // as the block began
-	texts  map[string][]byte          // text that events add to the fields: thinking, signature, partial_json
+	fields map[string]json.RawMessage // at the start of the block
+	texts  map[string][]byte          // text that events add to fields: thinking, signature, partial_json
 }
 
-// kind returns the type of the block.
 func (b block) kind() string { return readString(b.fields["type"]) }
 
-// answerReader reads the events of an answer.
 type answerReader struct {
 	client   *client.Client
 	names    toolschema.Names
@@ -51,8 +49,7 @@ type answerReader struct {
 	progress client.Progress
 }
 
-// readEvent converts an event. Thinking and tool calls are returned when their block is complete: the signature comes
-// last, and half of the arguments are not JSON.
+// readEvent converts an event. It returns thinking and tool calls after the end of their block.
 func (a *answerReader) readEvent(data []byte) (chunk llm.Chunk, _ client.Progress, err error) {
 	var e event
 	if err := json.Unmarshal(data, &e); err != nil {
@@ -73,7 +70,7 @@ func (a *answerReader) readEvent(data []byte) (chunk llm.Chunk, _ client.Progres
 	case "content_block_start":
 		b := &block{fields: e.Block, texts: map[string][]byte{}}
 		a.blocks[e.Index] = b
-		if b.kind() == "text" { // which may begin with text in place of an empty string
+		if b.kind() == "text" { // it may begin with text
 			chunk.Parts = textParts(readString(b.fields["text"]))
 		}
 	case "content_block_delta":
@@ -91,7 +88,7 @@ func (a *answerReader) readEvent(data []byte) (chunk llm.Chunk, _ client.Progres
 			chunk.Parts, a.progress = a.readOpenBlocks(), client.Complete
 		}
 	case "message_stop":
-		if a.progress == client.Begun { // the stop reason was missing, or no text
+		if a.progress == client.Begun { // without a stop reason or text
 			chunk.Parts, chunk.Finish = a.readOpenBlocks(), llm.FinishStop
 		}
 		a.progress = client.Over
@@ -99,7 +96,7 @@ func (a *answerReader) readEvent(data []byte) (chunk llm.Chunk, _ client.Progres
 	return chunk, a.progress, nil
 }
 
-// readWhole returns an answer that came as one JSON object.
+// readWhole converts an answer that came as one JSON object.
 func (a *answerReader) readWhole(whole answer) llm.Chunk {
 	out := llm.Chunk{ServedBy: provider + "/" + string(whole.Model), Usage: a.addUsage(whole.Usage.V)}
 	for _, fields := range whole.Content.V {
@@ -113,7 +110,7 @@ func (a *answerReader) readWhole(whole answer) llm.Chunk {
 	return out
 }
 
-// readOpenBlocks converts the blocks that have no end, in their order: some proxies leave it out.
+// readOpenBlocks converts the blocks without an end, which some proxies omit.
 func (a *answerReader) readOpenBlocks() (parts []llm.Part) {
 	for _, index := range slices.Sorted(maps.Keys(a.blocks)) {
 		parts = append(parts, a.readBlock(*a.blocks[index])...)
@@ -138,7 +135,6 @@ func (a *answerReader) readDelta(e event) []llm.Part {
 	return nil
 }
 
-// textParts returns a text as a part. It returns nil for an empty text.
 func textParts(s string) []llm.Part {
 	if s == "" {
 		return nil
@@ -146,14 +142,14 @@ func textParts(s string) []llm.Part {
 	return []llm.Part{{Text: s}}
 }
 
-// readString returns a JSON string; anything else is empty.
+// readString returns a JSON string, or "" for other JSON.
 func readString(raw json.RawMessage) string {
 	var s string
 	_ = json.Unmarshal(raw, &s)
 	return s
 }
 
-// readBlock converts a complete block. It returns nil for text, which was passed on earlier.
+// readBlock converts a complete block. It returns nil for text, which readEvent has returned.
 func (a *answerReader) readBlock(b block) []llm.Part {
 	switch b.kind() {
 	case "", "text":
@@ -170,7 +166,7 @@ func (a *answerReader) readBlock(b block) []llm.Part {
 		call := llm.Call{ID: string(id), Name: string(name), Args: a.names.Restore(string(name), args)}
 		return []llm.Part{{Call: &call}}
 	}
-	// Thinking, and unknown types of blocks.
+	// Thinking, and blocks of unknown types.
 	for name, text := range b.texts {
 		b.fields[name], _ = json.Marshal(readString(b.fields[name]) + string(text)) // a string can always be written
 	}
@@ -181,8 +177,8 @@ func (a *answerReader) readBlock(b block) []llm.Part {
 	return []llm.Part{{Text: readString(b.fields["thinking"]), Thought: true, Raw: raw}}
 }
 
-// addUsage adds the counts of an event, which replace earlier ones, and returns the tokens so far. The API counts
-// tokens that it reads from and writes to its cache apart from the other input.
+// addUsage replaces the counts that an event contains, and returns the sums. The API counts tokens that it reads from
+// or writes to its cache separately.
 func (a *answerReader) addUsage(counts map[string]json.RawMessage) *llm.Usage {
 	if a.usage == nil {
 		a.usage = map[string]json.RawMessage{}

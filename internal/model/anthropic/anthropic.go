@@ -1,9 +1,8 @@
-// Package anthropic calls Claude models through Anthropic's Messages API.
+// Package anthropic calls Claude models through Anthropic's Messages API (https://docs.claude.com/en/api/messages).
 //
 // Thinking and unknown blocks go back to the model unchanged, with their signatures. The arguments of a call are
-// exactly what the model wrote. Parallel tool calls are answered in one message. The prefix of a request is marked for
-// the provider's cache. The package uses no SDK: Anthropic's SDK replaces broken arguments by none. API:
-// https://docs.claude.com/en/api/messages.
+// exactly what the model wrote. The prefix of a request is marked for the provider's cache. The package uses no SDK,
+// because Anthropic's SDK replaces broken arguments by an empty object.
 package anthropic
 
 import (
@@ -21,20 +20,19 @@ import (
 	"ravenbot/internal/model/toolschema"
 )
 
-// provider is the name in Model.ID and in errors.
+// provider is the name in IDs and errors.
 const provider = "anthropic"
 
-// defaultURL is where the API is.
 const defaultURL = "https://api.anthropic.com"
 
-// defaultMaxTokens is the output limit if the configuration has none: the API requires one.
+// defaultMaxTokens is the default output limit, which the API requires.
 const defaultMaxTokens = 8192
 
 // Options configures one model.
 type Options struct {
 	APIKey          string
 	Model           string
-	BaseURL         string // with or without the version of the API; empty: Anthropic's own
+	BaseURL         string // with or without the version of the API; "": Anthropic
 	Temperature     *float64
 	MaxOutputTokens int             // 0: 8,192
 	Body            json.RawMessage // further fields of requests, a JSON object; may be nil
@@ -50,7 +48,7 @@ type Model struct {
 	refusesMarks atomic.Bool // the endpoint does not know marks for the cache
 }
 
-// New returns a model. It makes no request, and sets no time limit: ctx of each request does.
+// New returns a model. It makes no request. The context of each request sets the time limit.
 func New(o Options) *Model {
 	o.MaxOutputTokens = cmp.Or(o.MaxOutputTokens, defaultMaxTokens)
 	o.BaseURL = strings.TrimSuffix(strings.TrimRight(cmp.Or(o.BaseURL, defaultURL), "/"), "/v1")
@@ -80,8 +78,8 @@ func (m *Model) Origin() string {
 	return m.ID() + "@" + client.Place(m.o.BaseURL)
 }
 
-// Generate streams one answer. An answer without a stop reason is an error: its end is missing. If the endpoint refuses
-// marks for the cache, or calls of other models that no thinking led to, Generate sends the request again without them.
+// Generate streams one answer. An answer without a stop reason is an error. If the endpoint refuses marks for the
+// cache, or calls of other models without thinking, Generate sends the request again without them.
 func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		q, isMarked := r, false
@@ -96,7 +94,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 				switch hasCalls := len(calledTools(q.Messages)) > 0; {
 				case isMarked && client.Names(refusal, "cache_control"):
 					m.refusesMarks.Store(true)
-				// With thinking switched on: "Expected `thinking` or `redacted_thinking`, but found `tool_use`."
+				// With thinking enabled: "Expected `thinking` or `redacted_thinking`, but found `tool_use`."
 				case hasCalls && strings.Contains(refusal.Words(), "xpected `thinking`"):
 					q = q.WithoutTools()
 					q.Tools = r.Tools
@@ -106,7 +104,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 				return true
 			},
 		}, yield, a.readEvent)
-		if isWanted && progress == client.Begun { // the connection ended cleanly in the middle of an answer
+		if isWanted && progress == client.Begun { // the connection ended during an answer
 			yield(llm.Chunk{}, m.client.Error(ctx, client.ErrNoEnd))
 		}
 	}

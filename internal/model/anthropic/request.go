@@ -14,7 +14,7 @@ import (
 	"ravenbot/internal/model/toolschema"
 )
 
-// request is the body of a request. Its tools are spliced in.
+// request is the body of a request without its tools.
 type request struct {
 	Model       string         `json:"model"`
 	MaxTokens   int            `json:"max_tokens"`
@@ -27,7 +27,7 @@ type request struct {
 	Choice      map[string]any `json:"tool_choice,omitempty"`
 }
 
-// message is a message of one role. Its content is *content, or json.RawMessage for blocks of the API.
+// message is a message of one role. Its content is *content, or json.RawMessage from the API.
 type message struct {
 	Role    string `json:"role"`
 	Content []any  `json:"content"`
@@ -50,7 +50,7 @@ type content struct {
 // cacheMark asks the provider to cache a request up to a block.
 var cacheMark = map[string]any{"type": "ephemeral"}
 
-// encodeRequest returns the body of a request, and the names of parameters that its declarations replace.
+// encodeRequest returns the body of a request, and the renamed parameters of its tools.
 func (m *Model) encodeRequest(r llm.Request, isMarked bool) ([]byte, toolschema.Names, error) {
 	q := request{Model: m.o.Model, MaxTokens: r.OutputLimit(m.o.MaxOutputTokens), Stream: true, Stop: r.Stop,
 		Temperature: cmp.Or(r.Temperature, m.o.Temperature)}
@@ -71,7 +71,7 @@ func (m *Model) encodeRequest(r llm.Request, isMarked bool) ([]byte, toolschema.
 		markForCache(q.Messages)
 	}
 	tools := r.Tools
-	// A request whose history holds calls must declare tools, although none may be called any more.
+	// A request with calls in its history must declare tools.
 	if names := calledTools(r.Messages); len(tools) == 0 && len(names) > 0 {
 		for _, name := range names {
 			tools = append(tools, llm.ToolSpec{Name: name})
@@ -89,9 +89,8 @@ func (m *Model) encodeRequest(r llm.Request, isMarked bool) ([]byte, toolschema.
 	return client.Splice("tools", declared, body), names, nil
 }
 
-// markForCache marks the end of the last message. Tools and system prompt are the same from turn to turn, and the
-// history only grows: with this mark and the one after the system prompt the provider reads from its cache all that
-// it was sent before.
+// markForCache marks the end of the last message. Tools and system prompt stay the same, and the history only grows:
+// the provider's cache covers everything that it has received before.
 func markForCache(list []message) {
 	if len(list) == 0 {
 		return
@@ -102,7 +101,7 @@ func markForCache(list []message) {
 	}
 }
 
-// calledTools returns the names of the tools that were called, each once, in order.
+// calledTools returns the names of the tools in calls, each once, in order.
 func calledTools(messages []llm.Message) []string {
 	var names []string
 	for _, m := range messages {
@@ -115,8 +114,8 @@ func calledTools(messages []llm.Message) []string {
 	return names
 }
 
-// appendMessage adds a message, to the last one if both are of one role: results of tools and what a user says
-// after them are one message of the user to the API. A message of which nothing is left is dropped.
+// appendMessage adds a message, or extends the last one of the same role: for the API, results of tools and the next
+// words of the user are one message. It drops empty messages.
 func appendMessage(list []message, m llm.Message) []message {
 	role := "user"
 	if m.Role == llm.Assistant {
@@ -139,12 +138,12 @@ func appendMessage(list []message, m llm.Message) []message {
 	return append(list, message{role, blocks})
 }
 
-// newBlock returns a part as a block; nil if the API has none for it, such as text that is empty.
+// newBlock converts a part. It returns nil if the API has no block for it, for example for empty text.
 func newBlock(p llm.Part, role llm.Role) any {
 	switch {
 	case p.Result != nil:
 		b := &content{Type: "tool_result", ToolUseID: toolID(p.Result.ID), IsError: p.Result.IsError}
-		// An empty result has no content, which the API allows, and empty text it does not.
+		// The API accepts a result without content, but no empty text.
 		if strings.TrimSpace(p.Result.Content) != "" {
 			b.Content = []any{&content{Type: "text", Text: p.Result.Content}}
 		}
@@ -156,15 +155,14 @@ func newBlock(p llm.Part, role llm.Role) any {
 		source := map[string]any{"type": "base64", "media_type": p.Media.Type, "data": data}
 		return &content{Type: "image", Source: source}
 	case p.Thought && role == llm.Assistant && len(p.Raw) > 0:
-		return p.Raw // as it came: its signature covers it
+		return p.Raw // unchanged, because its signature covers it
 	case p.Thought || strings.TrimSpace(p.Text) == "":
 		return nil
 	}
 	return &content{Type: "text", Text: p.Text}
 }
 
-// callInput returns the arguments of a call as the object that the API wants. What another model sent malformed is
-// kept under a key.
+// callInput returns the arguments of a call as an object. Malformed arguments of another model are kept under a key.
 func callInput(args json.RawMessage) any {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(args, &object) == nil && object != nil {
@@ -173,8 +171,8 @@ func callInput(args json.RawMessage) any {
 	return map[string]string{"malformed": string(args)}
 }
 
-// notInID matches what the API refuses in the ID of a call; other providers' IDs may hold it.
+// notInID matches the characters that the API refuses in IDs of calls.
 var notInID = text.Pattern(`[^a-zA-Z0-9_-]`)
 
-// toolID returns the ID of a call in the characters that the API takes. A call and its result get the same one.
+// toolID returns the ID of a call for the API. A call and its result get the same one.
 func toolID(id string) string { return notInID().ReplaceAllString(id, "_") }

@@ -1,14 +1,13 @@
-// Package breaker keeps a language model that is in trouble from costing time: a circuit breaker, a limit on the time
-// until an answer begins, and a limit on its size.
+// Package breaker limits the damage of a failing language model: with a circuit breaker, a limit on the time until an
+// answer begins, and a limit on its size.
 //
-// It promises that a model that fails repeatedly is not asked for a while, whoever wants to, that one request at a time
-// then finds out whether it answers again, and that no answer is larger than MaxAnswerBytes. Asking again and asking
-// another model is left to the caller.
+// It promises that a model that fails repeatedly gets no requests for a while, that one request at a time then probes
+// it, and that no answer is larger than MaxAnswerBytes. Callers retry or use another model.
 //
-// Model wraps another model and counts the end of each request in its circuit. A circuit is closed until three requests
-// in a row fail; it is then open for a pause, and half-open until a probe, which is somebody's own request, closes it
-// or opens it for twice as long. Failures are those by which a model cannot be reached, is overloaded or out of quota,
-// or does not answer in time; a refused prompt, a wrong key and a caller who leaves are none.
+// Model wraps another model and counts the end of each request in its circuit. Three failures in a row open a closed
+// circuit for a pause. Then it is half-open until a probe, which is an ordinary request, closes it or opens it for
+// twice as long. A model fails if it cannot be reached, is overloaded or out of quota, or does not answer in time, but
+// not if it refuses a prompt or a key, or if the caller leaves.
 package breaker
 
 import (
@@ -23,11 +22,11 @@ import (
 	"ravenbot/internal/ops/measure"
 )
 
-// MaxAnswerBytes bounds the text and the tool calls of one answer. The longest answers that models can write, of
-// 128,000 tokens, have half as much.
+// MaxAnswerBytes bounds the text and the tool calls of one answer. The longest answers of models, with 128,000 tokens,
+// are half as large.
 const MaxAnswerBytes = 1 << 20
 
-// Options are what a Model needs.
+// Options configures a Model.
 type Options struct {
 	Name       string        // of the model in the configuration
 	FirstToken time.Duration // until the first piece of an answer; 0: not limited
@@ -42,14 +41,13 @@ type Model struct {
 	ended   measure.Table[string] // by outcome
 }
 
-// New returns a model that is asked as long as it answers.
+// New returns a model with a closed circuit.
 func New(m llm.Model, o Options) *Model { return &Model{Model: m, o: o} }
 
-// Unwrap returns the model itself, for llm.As.
+// Unwrap returns the wrapped model, for llm.As.
 func (m *Model) Unwrap() llm.Model { return m.Model }
 
-// CanAnswer reports whether a request would be made: the circuit is not open, and the model is none that answers other
-// requests alone.
+// CanAnswer reports whether a request would be made: the circuit is not open, and the model accepts the request.
 func (m *Model) CanAnswer(q llm.Request) bool {
 	narrow, isNarrow := llm.As[llm.Selective](m.Model)
 	return m.circuit.status(time.Now()).State != Open && (!isNarrow || narrow.CanAnswer(q))
@@ -61,12 +59,12 @@ type Status struct {
 	ID    string    `json:"model"`
 	State State     `json:"state"`
 	Error string    `json:"error,omitempty"` // that opened the circuit
-	Until time.Time `json:"until,omitzero"`  // the next request is made then
-	// Answered is when the model last answered; zero: it has not since the start.
+	Until time.Time `json:"until,omitzero"`  // time of the next request
+	// Answered is the time of the last answer. It is zero if there was none since the start.
 	Answered time.Time `json:"answered,omitzero"`
 }
 
-// Status returns the state of the model's circuit now.
+// Status returns the current state of the model's circuit.
 func (m *Model) Status() Status {
 	s := m.circuit.status(time.Now())
 	s.Name, s.ID = m.o.Name, m.ID()
@@ -82,11 +80,10 @@ func Statuses(models []*Model) []Status {
 	return list
 }
 
-// Ended returns the requests that were made, by their outcome: "answered", "left" where the caller did not wait for the
-// end, or what kind of error it was.
+// Ended counts the requests by outcome: "answered", "left" if the caller did not wait for the end, or the kind of
+// error.
 func (m *Model) Ended() map[string]measure.Sum { return m.ended.Sums() }
 
-// outcome returns what Ended calls the end of a request.
 func outcome(err error) string {
 	var fault *llm.Error
 	switch {
@@ -100,11 +97,11 @@ func outcome(err error) string {
 	return "failed"
 }
 
-// errAbandoned is the outcome of a request whose caller did not read the answer to its end.
+// errAbandoned is the outcome of a request whose caller stopped reading.
 var errAbandoned = errors.New("the caller left")
 
-// Generate streams one answer. While the circuit is open it fails at once with an *llm.Error that says so. A deadline
-// of ctx counts as a failure of the model only where its cause is an *llm.Error: others are the caller's own.
+// Generate streams one answer. While the circuit is open it returns an *llm.Error at once. A deadline of ctx counts as
+// a failure of the model only if its cause is an *llm.Error.
 func (m *Model) Generate(ctx context.Context, q llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		began := time.Now()
@@ -114,7 +111,7 @@ func (m *Model) Generate(ctx context.Context, q llm.Request) iter.Seq2[llm.Chunk
 			return
 		}
 		isWanted, err := false, errAbandoned
-		// A probe has to end whatever happens, or nobody would ask the model again.
+		// A probe must end in any case, because the model gets no other request.
 		defer func() {
 			if err = m.end(began, isProbe, err); isWanted && err != nil {
 				yield(llm.Chunk{}, err)
@@ -124,7 +121,7 @@ func (m *Model) Generate(ctx context.Context, q llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// stream passes on one answer within its limits. isWanted is false where the caller has left, which is errAbandoned.
+// stream passes on one answer within its limits. isWanted is false if the caller has left.
 func (m *Model) stream(
 	ctx context.Context,
 	q llm.Request,
@@ -136,11 +133,11 @@ func (m *Model) stream(
 	defer hasBegun()
 	room, isCounted, hasContent := MaxAnswerBytes, false, false
 	for c, err := range m.Model.Generate(ctx, q) {
-		// Anything counts that the model sends, a thought too.
+		// Any piece counts, even a thought.
 		hasBegun()
 		if err != nil {
 			if timedOut, ok := errors.AsType[*llm.Error](context.Cause(ctx)); ok {
-				err = timedOut // which says more
+				err = timedOut // more precise
 			}
 			return true, err
 		}
@@ -149,7 +146,7 @@ func (m *Model) stream(
 		isWhole := false
 		if c.Parts, room, isWhole = fit(c.Parts, room); !isWhole {
 			c.Finish = llm.FinishOversize
-			// Most providers count at the end, which is not read here, and charge all the same.
+			// Most providers report usage only at the end, but charge for all tokens.
 			if !isCounted {
 				c.Usage = &llm.Usage{Output: MaxAnswerBytes / bytesPerToken}
 			}
@@ -161,7 +158,7 @@ func (m *Model) stream(
 			return true, nil
 		}
 	}
-	// A page of a proxy or of another service has status 200, too.
+	// A page of a proxy has status 200, too.
 	if !hasContent {
 		return true, &llm.Error{
 			Kind:     llm.Unavailable,
@@ -172,10 +169,10 @@ func (m *Model) stream(
 	return true, nil
 }
 
-// bytesPerToken is about what a token of English text has.
+// bytesPerToken is an estimate for English text.
 const bytesPerToken = 4
 
-// limitFirstToken cancels a request unless the function that it returns is called in time.
+// limitFirstToken cancels a request unless hasBegun is called in time.
 func (m *Model) limitFirstToken(cancel context.CancelCauseFunc) (hasBegun func()) {
 	if m.o.FirstToken == 0 {
 		return func() {}
@@ -191,7 +188,7 @@ func (m *Model) limitFirstToken(cancel context.CancelCauseFunc) (hasBegun func()
 	return func() { timer.Stop() }
 }
 
-// fit returns the parts that have room, and how much is left. isWhole is false where something was cut off.
+// fit returns the parts that fit into room, and the room that is left. isWhole is false if something was cut off.
 func fit(parts []llm.Part, room int) (kept []llm.Part, left int, isWhole bool) {
 	for i, p := range parts {
 		size := len(p.Text) + len(p.Raw)
@@ -202,7 +199,7 @@ func fit(parts []llm.Part, room int) (kept []llm.Part, left int, isWhole bool) {
 			room -= size
 			continue
 		}
-		// A call and a provider's own form of a part mean nothing without their end.
+		// A partial call or raw part is useless.
 		if kept = parts[:i:i]; p.Call == nil && len(p.Raw) == 0 {
 			p.Text = text.Cut(p.Text, room)
 			kept = append(kept, p)
@@ -212,7 +209,7 @@ func fit(parts []llm.Part, room int) (kept []llm.Part, left int, isWhole bool) {
 	return parts, room, true
 }
 
-// end counts the outcome of a request, and returns the error to be reported.
+// end counts the outcome of a request, and returns the error for the caller.
 func (m *Model) end(began time.Time, isProbe bool, err error) error {
 	now := time.Now()
 	m.ended.Add(outcome(err), now.Sub(began))

@@ -9,42 +9,41 @@ import (
 	"ravenbot/internal/core/llm"
 )
 
-// A circuit opens after maxFailures failures in a row, for minPause at first and twice as long
-// after each probe that fails, up to maxPause.
+// A circuit opens after maxFailures failures in a row, first for minPause, and twice as long after each failed probe,
+// up to maxPause.
 const (
 	maxFailures = 3
 	minPause    = 30 * time.Second
 	maxPause    = 5 * time.Minute
 )
 
-// maxRetryAfter is how long a pause that the provider asks for is believed.
+// maxRetryAfter bounds a pause that the provider asks for.
 const maxRetryAfter = time.Hour
 
-// State is whether a model is asked.
+// State is the state of a circuit.
 type State string
 
 // The states of a circuit.
 const (
-	Closed   State = "closed"    // the model is asked
-	Open     State = "open"      // it failed repeatedly and is not asked
-	HalfOpen State = "half-open" // the next request is a probe, or one is under way
+	Closed   State = "closed"    // requests are made
+	Open     State = "open"      // no requests are made after repeated failures
+	HalfOpen State = "half-open" // the next request is a probe, or one is in progress
 )
 
-// circuit counts the failures of a model. The zero circuit is closed; it is safe for concurrent use.
-// Its times carry the monotonic clock, so that a clock that is set makes no difference.
+// circuit counts the failures of a model. The zero circuit is closed. It is safe for concurrent use. Its times are
+// monotonic.
 type circuit struct {
 	mu       sync.Mutex
 	failures int           // in a row
-	newest   time.Time     // when the newest of them was counted
+	newest   time.Time     // time of the newest counted failure
 	pause    time.Duration // 0: the circuit is closed
-	until    time.Time     // when the next probe may be made
-	probing  bool          // a probe is under way
+	until    time.Time     // time of the next probe
+	probing  bool          // a probe is in progress
 	fault    llm.Error     // that opened it
-	answered time.Time     // when a request was last answered; zero: none was
+	answered time.Time     // time of the last answer, or zero
 }
 
-// begin reports whether a request may be made, and whether it is a probe. Otherwise it returns the
-// error that the request fails with.
+// begin reports whether a request is a probe, or returns the error of a request that must not be made.
 func (c *circuit) begin(now time.Time) (isProbe bool, refused *llm.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +57,7 @@ func (c *circuit) begin(now time.Time) (isProbe bool, refused *llm.Error) {
 	return true, nil
 }
 
-// refusal returns the error of a request that is not made; c.mu is held.
+// refusal returns the error of a request that must not be made; c.mu is held.
 func (c *circuit) refusal(now time.Time) *llm.Error {
 	refused := c.fault
 	refused.CircuitOpen = true
@@ -66,9 +65,8 @@ func (c *circuit) refusal(now time.Time) *llm.Error {
 	return &refused
 }
 
-// end counts the outcome of a request that began at a time. It returns the new state if the circuit has opened or
-// closed. Where the circuit is open afterwards it returns the error to be reported in place of err, so that nobody asks
-// again.
+// end counts the outcome of a request that began at a time. It returns the new state if that changed, and the error for
+// the caller, which forbids retries if the circuit is open.
 func (c *circuit) end(began, now time.Time, isProbe bool, err error) (changed State, reported error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,14 +74,14 @@ func (c *circuit) end(began, now time.Time, isProbe bool, err error) (changed St
 		c.probing = false
 	}
 	var fault *llm.Error
-	// If only to refuse. A cancelled request says nothing about the model.
+	// A refusal is an answer, too. A cancelled request says nothing about the model.
 	hasAnswered := errors.As(err, &fault) || err == nil
 	if err == nil {
 		c.answered = now
 	}
 	switch {
 	case isFailure(fault) && c.pause > 0 && !isProbe:
-		// The request began before the circuit opened.
+		// It began before the circuit opened.
 		return "", c.refusal(now)
 	case isFailure(fault):
 		return c.countFailure(began, now, isProbe, fault)
@@ -99,8 +97,8 @@ func (c *circuit) end(began, now time.Time, isProbe bool, err error) (changed St
 
 // countFailure counts a failure of the model; c.mu is held.
 func (c *circuit) countFailure(began, now time.Time, isProbe bool, fault *llm.Error) (State, error) {
-	// A burst of messages meets a rate limit at once, and the model still answers some of them. Only
-	// requests made after the last refusal show that waiting did not help.
+	// A burst of requests hits a rate limit at once, while the model still answers others. Only later requests show
+	// that waiting does not help.
 	if fault.Kind == llm.RateLimited && c.failures > 0 && began.Before(c.newest) {
 		return "", fault
 	}
@@ -115,13 +113,11 @@ func (c *circuit) countFailure(began, now time.Time, isProbe bool, fault *llm.Er
 	return Open, c.refusal(now)
 }
 
-// isFailure reports whether a request failed because of the model.
 func isFailure(fault *llm.Error) bool {
 	kinds := []llm.Kind{llm.Unavailable, llm.TimedOut, llm.RateLimited, llm.Exhausted}
 	return fault != nil && slices.Contains(kinds, fault.Kind)
 }
 
-// status returns the state of the circuit, with the error that opened it, and when the next probe may be made.
 func (c *circuit) status(now time.Time) Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()

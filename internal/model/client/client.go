@@ -1,8 +1,7 @@
-// Package client holds what the clients of all providers share: requests, the events of an answer, limits and errors.
-// The package of a provider only translates.
+// Package client is the common part of all providers' clients: requests, events of an answer, limits and errors.
 //
-// It reads an answer up to MaxAnswerBytes and follows no redirect. Every error is ctx's own or an *llm.Error. It sends
-// a request again only if the endpoint refused the request because of an optional field.
+// It reads an answer up to MaxAnswerBytes and follows no redirect. Every error comes from ctx or is an *llm.Error. It
+// sends a request again only if the endpoint refuses an optional field.
 package client
 
 import (
@@ -25,20 +24,20 @@ import (
 	"ravenbot/internal/core/llm"
 )
 
-// MaxAnswerBytes is how many bytes of one answer are read.
+// MaxAnswerBytes bounds the bytes that are read of one answer.
 const MaxAnswerBytes = 32 << 20
 
 // Options configures a Client.
 type Options struct {
-	Provider string      // names the endpoint in errors: "gemini"
+	Provider string      // for errors: "gemini"
 	BaseURL  string      // Post appends paths to it
 	Header   http.Header // of each request
 	// Authorize sets credentials that expire. It may be nil.
 	Authorize func(ctx context.Context, h http.Header) error
-	Secret    string // is masked in errors: some endpoints quote the key that they refuse
-	// Body is a JSON object with further fields for each request. Objects in it are merged with the request's objects.
+	Secret    string // masked in errors, because some endpoints quote the key
+	// Body is a JSON object with further fields for each request. It is merged with the request.
 	Body json.RawMessage
-	// Optional are the fields that are left out once the endpoint has refused them.
+	// Optional fields are left out after the endpoint has refused them.
 	Optional []Field
 	Log      *slog.Logger // may be nil
 }
@@ -46,7 +45,7 @@ type Options struct {
 // Field is an optional field of a request.
 type Field struct {
 	Path    string // "stream_options", or "generationConfig.temperature"
-	Instead string // the field that takes the value after a refusal; if empty, the value is dropped
+	Instead string // the field that takes the value after a refusal; may be empty
 }
 
 // Client sends requests to one endpoint. It is safe for concurrent use.
@@ -58,7 +57,7 @@ type Client struct {
 	refused []Field
 }
 
-// New returns a client. It makes no request, and sets no time limit: ctx of each request does.
+// New returns a client. It makes no request. The context of each request sets the time limit.
 func New(o Options) *Client {
 	o.BaseURL = strings.TrimRight(o.BaseURL, "/")
 	if o.Log == nil {
@@ -67,21 +66,21 @@ func New(o Options) *Client {
 	return &Client{o: o, http: newHTTPClient()}
 }
 
-// Request is a request that is written again after a refusal that has shown something.
+// Request is a request that may be encoded again after a refusal.
 type Request struct {
 	Encode func() ([]byte, error) // returns a JSON object
-	// Learn reports whether a refusal has changed what Encode returns; nil: none does.
+	// Learn reports whether a refusal has changed the result of Encode. It may be nil.
 	Learn func(refusal *llm.Error) bool
 }
 
-// Body returns a request that no refusal changes.
+// Body returns a Request for a fixed body.
 func Body(object []byte, err error) Request {
 	return Request{Encode: func() ([]byte, error) { return object, err }}
 }
 
-// Post sends a request to a path below the base URL and returns the body of the answer. The caller closes it.
-// Reading it may fail with any error; Error converts it. It is the one place where a refused request is sent again:
-// without an optional field that the refusal names, or as Learn changes it.
+// Post sends a request to a path below the base URL and returns the body of the answer. The caller closes it. Reading
+// it may fail with any error; Error converts it. Only Post sends a refused request again: without an optional field, or
+// if Learn has changed it.
 func (c *Client) Post(ctx context.Context, path string, r Request) (io.ReadCloser, error) {
 	for {
 		sent, err := r.Encode()
@@ -110,23 +109,23 @@ func (c *Client) Post(ctx context.Context, path string, r Request) (io.ReadClose
 	}
 }
 
-// graceTime is how long the end of a body may take after the answer is complete: counts of tokens may follow, but some
-// endpoints leave the connection open.
+// graceTime bounds the end of a body after the answer is complete. Counts of tokens may follow, but some endpoints
+// leave the connection open.
 const graceTime = 3 * time.Second
 
-// Progress is how much of an answer has come.
+// Progress is the state of a streamed answer.
 type Progress int
 
-// The steps of an answer.
+// The states of an answer.
 const (
 	Begun    Progress = iota
-	Complete          // it has its finish reason; counts of tokens may follow
+	Complete          // has its finish reason; counts of tokens may follow
 	Over              // nothing follows
 )
 
-// Stream sends a request as Post does, and passes on the answer. The function read converts one event; a chunk beside
-// an error holds the usage of an answer that is charged all the same. Stream returns how much has come; false: the
-// caller left, or was given an error. Once an answer is complete, it does not matter what becomes of the connection.
+// Stream sends a request like Post, and streams the answer. The function read converts one event; with an error it may
+// return the usage. Stream returns false if the caller left or got an error. After a complete answer, errors of the
+// connection do not matter.
 func (c *Client) Stream(
 	ctx context.Context,
 	path string,
@@ -161,13 +160,13 @@ func (c *Client) Stream(
 		case progress == Over:
 			return progress, true
 		case progress == Complete && before == Begun:
-			defer time.AfterFunc(graceTime, func() { _ = body.Close() }).Stop() // reading the body ends with an error
+			defer time.AfterFunc(graceTime, func() { _ = body.Close() }).Stop() // reading the body then fails
 		}
 	}
 	return progress, true
 }
 
-// Place returns the host and path of a base URL, without a password or a query that it may hold.
+// Place returns the host and path of a base URL, without a password or query.
 func Place(baseURL string) string {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -176,7 +175,6 @@ func Place(baseURL string) string {
 	return u.Host + strings.TrimRight(u.Path, "/")
 }
 
-// send makes one request.
 func (c *Client) send(ctx context.Context, path string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.BaseURL+path, bytes.NewReader(body))
 	if err != nil {
@@ -209,12 +207,12 @@ func (c *Client) Error(ctx context.Context, err error) error {
 }
 
 // Splice returns a JSON object, which must not be empty, with one more field in front. json.Marshal would check and
-// copy the value. For the declarations of hundreds of tools that takes longer than all other work on a message.
+// copy the value, which takes too long for the declarations of hundreds of tools.
 func Splice(name string, value json.RawMessage, object []byte) []byte {
 	return slices.Concat([]byte(`{"`+name+`":`), value, []byte(","), object[1:])
 }
 
-// adapt returns a request with the fields of Options.Body and without those that the endpoint refuses.
+// adapt adds the fields of Options.Body to a request and removes refused fields.
 func (c *Client) adapt(body []byte) ([]byte, error) {
 	c.mu.Lock()
 	refused := slices.Clone(c.refused)
@@ -251,7 +249,7 @@ func decodeObject(raw []byte) (object map[string]any, err error) {
 	return object, nil
 }
 
-// mergeObjects adds fields to an object. Objects in both are merged; otherwise the new value wins.
+// mergeObjects adds fields to an object, recursively. The new value wins.
 func mergeObjects(object, more map[string]any) {
 	for name, v := range more {
 		have, isObject := object[name].(map[string]any)
@@ -263,7 +261,7 @@ func mergeObjects(object, more map[string]any) {
 	}
 }
 
-// removeField removes a field by its path and returns its value. It returns nil if there is no such field.
+// removeField removes a field by its path and returns its value, or nil.
 func removeField(object map[string]any, path string) any {
 	name, rest, isDeep := strings.Cut(path, ".")
 	value := object[name]
@@ -275,8 +273,8 @@ func removeField(object map[string]any, path string) any {
 	return value
 }
 
-// dropRefused remembers the optional field that an error names as its cause. It returns false if the error names no
-// field of the request; asking again would not help then.
+// dropRefused remembers the optional field that an error names. It returns false if the error names no field of the
+// request.
 func (c *Client) dropRefused(fault *llm.Error, sent []byte) bool {
 	object, _ := decodeObject(sent) // it was encoded here
 	isCause := func(f Field) bool { return Names(fault, f.Path) && removeField(object, f.Path) != nil }
@@ -287,7 +285,7 @@ func (c *Client) dropRefused(fault *llm.Error, sent []byte) bool {
 	f := c.o.Optional[i]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.Contains(c.refused, f) { // or another request has found out since this one was sent
+	if !slices.Contains(c.refused, f) { // another request may have found out
 		c.refused = append(c.refused, f)
 		c.o.Log.Warn("model endpoint refuses an optional field of requests; leaving it out",
 			"model", c.o.Provider, "field", f.Path, "error", fault)
@@ -295,8 +293,8 @@ func (c *Client) dropRefused(fault *llm.Error, sent []byte) bool {
 	return true
 }
 
-// Names reports whether an error names a field, by the last word of its path, as the cause: in quotation marks, as a
-// part of a path, or before or behind words such as "parameter" and "is not supported" (参数, of Z.ai, is "parameter").
+// Names reports whether an error names a field, by the last word of its path, as the cause: in quotation marks, in a
+// path, or next to words such as "parameter" and "is not supported" (参数, of Z.ai, is "parameter").
 func Names(fault *llm.Error, path string) bool {
 	name := regexp.QuoteMeta(path[strings.LastIndex(path, ".")+1:])
 	named := regexp.MustCompile(`(?i)(["'` + "`" + `.\[]|` +

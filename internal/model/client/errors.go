@@ -17,7 +17,7 @@ import (
 	"ravenbot/internal/ops/egress"
 )
 
-// readFault reads the error of an answer with another status than 200.
+// readFault reads the error of an answer whose status is not 200.
 func (c *Client) readFault(res *http.Response, body io.Reader) *llm.Error {
 	raw, err := io.ReadAll(io.LimitReader(body, 64<<10))
 	if err != nil {
@@ -28,30 +28,28 @@ func (c *Client) readFault(res *http.Response, body io.Reader) *llm.Error {
 	return fault
 }
 
-// StreamError returns the error in an answer with status 200. It returns nil for an empty error, which some endpoints
-// send with each piece.
+// StreamError returns the error in an answer with status 200, or nil for the empty errors of some endpoints.
 func (c *Client) StreamError(raw json.RawMessage) error {
 	switch strings.Join(strings.Fields(string(raw)), "") {
 	case "", "null", "false", `""`, "{}", "[]", "0":
 		return nil
 	}
-	status := http.StatusInternalServerError // errors in a stream often have no status
+	status := http.StatusInternalServerError // the usual case in a stream
 	var object struct {
 		Code   Count `json:"code"`
 		Status Count `json:"status"`
 	}
-	_ = json.Unmarshal(raw, &object) // the error may be a plain text
+	_ = json.Unmarshal(raw, &object) // the error may be plain text
 	if code := cmp.Or(object.Code, object.Status); code >= 400 && code < 600 {
 		status = int(code)
 	}
 	return c.classify(status, raw)
 }
 
-// minSecretLength is how long a secret must be to be masked: shorter ones occur in ordinary words.
+// minSecretLength is the minimum length of a masked secret; shorter ones occur in ordinary words.
 const minSecretLength = 8
 
-// classify returns an error in any of the forms that endpoints use. Providers use different statuses for the same
-// thing, so their words are checked first.
+// classify converts an error of any endpoint. It checks words first, because statuses differ between providers.
 func (c *Client) classify(status int, raw []byte) *llm.Error {
 	if len(c.o.Secret) >= minSecretLength {
 		raw = bytes.ReplaceAll(raw, []byte(c.o.Secret), []byte("***"))
@@ -93,28 +91,26 @@ func (c *Client) classify(status int, raw []byte) *llm.Error {
 	return out
 }
 
-// The words by which endpoints tell errors apart that share a status (seen 2026-11).
+// Words that distinguish errors with the same status (seen 2026-11).
 var (
 	filterWords = []string{"content_filter", "content_policy"}
-	// Groq's code and its messages: https://console.groq.com/docs/errors.
-	// That of llama.cpp, with status 500: nibor1896/Crow#203.
+	// Groq's code and messages (https://console.groq.com/docs/errors), and llama.cpp's (nibor1896/Crow#203).
 	badCallWords = []string{
 		"tool_use_failed", "failed to call a function", "tool call validation failed", "failed to parse tool call arguments",
 	}
-	// What waiting does not change, though the status may be that of a rate limit: OpenAI, Moonshot, Z.ai (code 1113)
-	// and DeepSeek; Anthropic, whose limits are those that an organization sets for a month.
+	// Waiting does not help, even if the status is a rate limit: OpenAI, Moonshot, Z.ai (code 1113), DeepSeek, and
+	// monthly limits of Anthropic.
 	exhaustedWords = []string{
 		"insufficient_quota", "billing_hard_limit_reached", "exceeded_current_quota_error", "insufficient balance",
 		"credit balance", "specified api usage limits", "billing_error",
 	}
-	// Anthropic inside a stream; Google, which says so with status 400.
+	// Anthropic inside a stream; Google with status 400.
 	deniedWords = []string{
 		"authentication_error", "permission_error", "api_key_invalid", "api key not valid", "api key expired",
 	}
-	// A request with too many tokens: the code of OpenAI, vLLM, OpenRouter and Groq and their message, the type of
-	// llama.cpp and its message, those of Mistral, Z.ai, Anthropic and Google (google-gemini/gemini-cli#6678), xAI
-	// (cline/cline#3120), Qwen (QwenLM/qwen-code#98) and LM Studio (lmstudio-bug-tracker#237, #2205). The status does
-	// not say so: it is 400 with most, 413 with others, 200 with LM Studio, and was 500 with llama.cpp.
+	// A request with too many tokens: OpenAI, vLLM, OpenRouter, Groq, llama.cpp, Mistral, Z.ai, Anthropic, Google
+	// (google-gemini/gemini-cli#6678), xAI (cline/cline#3120), Qwen (QwenLM/qwen-code#98) and LM Studio
+	// (lmstudio-bug-tracker#237, #2205). Statuses differ: 400, 413, 200 (LM Studio) or 500 (llama.cpp).
 	tooLongWords = []string{
 		"context_length_exceeded", "maximum context length", "exceed_context_size_error", "available context size",
 		"context window", "prompt is too long", "too large for model", "exceeds max length", "exceed context limit",
@@ -123,11 +119,11 @@ var (
 	}
 )
 
-// maxDescribed bounds what is kept of an error, which may quote the whole request.
+// maxDescribed bounds the text of an error, which may quote the whole request.
 const maxDescribed = 4 << 10
 
-// describe returns the message of an error, its code and type, and the reason from the provider behind a gateway, in
-// one line.
+// describe returns the message, code and type of an error, and the reason from a provider behind a gateway, in one
+// line.
 func describe(v any) string {
 	var words []string
 	collectWords(v, &words, 10)
@@ -135,14 +131,13 @@ func describe(v any) string {
 	return strings.Join(strings.Fields(s[:min(len(s), maxDescribed)]), " ")
 }
 
-// collectWords adds the words of an error, each once.
 func collectWords(v any, words *[]string, depth int) {
 	if depth == 0 {
 		return
 	}
 	switch v := v.(type) {
 	case string:
-		// OpenRouter quotes the answer of the provider behind it as text.
+		// OpenRouter quotes the provider's answer as text.
 		var inner map[string]any
 		if strings.HasPrefix(v, "{") && json.Unmarshal([]byte(v), &inner) == nil {
 			collectWords(inner, words, depth-1)
@@ -156,8 +151,7 @@ func collectWords(v any, words *[]string, depth int) {
 			collectWords(one, words, depth-1)
 		}
 	case map[string]any:
-		// FastAPI, as of vLLM and Mistral, says where the fault is: "body.stream_options: Extra inputs are not
-		// permitted".
+		// FastAPI (vLLM, Mistral) names the place: "body.stream_options: Extra inputs are not permitted".
 		if loc, ok := v["loc"].([]any); ok {
 			path := strings.Trim(strings.ReplaceAll(fmt.Sprint(loc), " ", "."), "[]")
 			*words = append(*words, fmt.Sprintf("%s: %v", path, v["msg"]))
@@ -172,14 +166,12 @@ func collectWords(v any, words *[]string, depth int) {
 	}
 }
 
-// dailyQuota matches a google.rpc.QuotaFailure that names a daily quota. The status is the one of a rate limit, but
-// waiting does not help before the next day.
+// dailyQuota matches a google.rpc.QuotaFailure for a day. The status is a rate limit, but waiting does not help.
 var dailyQuota = text.Pattern(`"quotaId":\s*"[^"]*PerDay`)
 
 // retryDelay matches google.rpc.RetryInfo: "retryDelay": "20.5s".
 var retryDelay = text.Pattern(`"retryDelay":\s*"([^"]+)"`)
 
-// findRetryDelay returns the pause that an error asks for.
 func findRetryDelay(raw []byte) (pause time.Duration) {
 	if found := retryDelay().FindSubmatch(raw); found != nil {
 		pause, _ = time.ParseDuration(string(found[1]))
@@ -187,5 +179,5 @@ func findRetryDelay(raw []byte) (pause time.Duration) {
 	return pause
 }
 
-// ErrNoEnd is the error of a body that ends without an error, but also without a finish reason.
+// ErrNoEnd is the error of a body without an error and without a finish reason.
 var ErrNoEnd = errors.New("the body ended before the answer did")

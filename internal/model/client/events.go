@@ -8,15 +8,16 @@ import (
 	"iter"
 )
 
-// Done is the data of the event that ends an answer of OpenAI's API.
+// Done is the data of the last event in OpenAI's API.
 const Done = "[DONE]"
 
-// Events returns the JSON values of an answer in order. They are the data of server-sent events; endpoints that ignore
-// the request for events send plain JSON values, one after another or in a list. Done is returned as it is. The
-// sequence ends after the first error: a read error, or io.ErrUnexpectedEOF if the answer is cut.
+// Events returns the JSON values of an answer in order. They are the data of server-sent events, or plain JSON values,
+// one after another or in a list, because some endpoints ignore the request for events. Done and events that are not
+// JSON are returned unchanged. The sequence ends after the first error: a read error, or io.ErrUnexpectedEOF if the
+// answer is cut.
 //
-// Lines may end in LF, CR LF or CR, and a byte order mark may come first (WHATWG HTML, 9.2.5). Some endpoints leave out
-// the empty line between events, or send spaces first to keep the connection alive.
+// Lines may end in LF, CR LF or CR, and a byte order mark may come first (WHATWG HTML, 9.2.5). Some endpoints omit the
+// empty line between events, or send spaces first.
 func Events(body io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		lines := bufio.NewScanner(body)
@@ -39,14 +40,13 @@ func Events(body io.Reader) iter.Seq2[[]byte, error] {
 	}
 }
 
-// eventReader reads server-sent events.
 type eventReader struct {
 	yield func([]byte, error) bool
-	event []byte // the data of the event that is being read
+	event []byte // the data of the current event
 	plain []byte // lines of JSON outside of events
 }
 
-// readLine reads a line. It returns false if the caller wants no more.
+// readLine reads a line. It returns false if the caller has left.
 func (r *eventReader) readLine(line []byte) bool {
 	data, isData := bytes.CutPrefix(line, []byte("data:"))
 	text := bytes.TrimLeft(line, " \t")
@@ -54,8 +54,8 @@ func (r *eventReader) readLine(line []byte) bool {
 	switch {
 	case isPlain && len(r.plain) == 0 && json.Valid(text): // the connection may stay open after it
 		return r.readValues(text)
-	// Google ends a stream that fails with the JSON of the error, perhaps in several lines and not as an event: its SDK
-	// for JavaScript reads it there (googleapis/js-genai, src/_api_client.ts, seen 2026-11).
+	// Google ends a failed stream with the JSON of the error, perhaps in several lines and not as an event
+	// (googleapis/js-genai, src/_api_client.ts, seen 2026-11).
 	case isPlain || len(r.plain) > 0:
 		r.plain = append(append(r.plain, line...), '\n')
 	case isData:
@@ -69,18 +69,16 @@ func (r *eventReader) readLine(line []byte) bool {
 	return true
 }
 
-// isWhole reports whether the current event is complete.
 func (r *eventReader) isWhole() bool { return string(r.event) == Done || json.Valid(r.event) }
 
-// send passes on the current event, if there is one. It returns false if the caller wants no more.
+// send returns the current event, if there is one, to the caller. It returns false if the caller has left.
 func (r *eventReader) send() bool {
 	event := r.event
 	r.event = nil
 	return len(event) == 0 || r.yield(event, nil)
 }
 
-// readValues passes on JSON values that follow one another, or one list of them. It returns false if the caller wants
-// no more.
+// readValues returns JSON values, or the elements of one list, to the caller. It returns false if the caller has left.
 func (r *eventReader) readValues(text []byte) bool {
 	values := json.NewDecoder(bytes.NewReader(text))
 	for {
@@ -103,8 +101,7 @@ func (r *eventReader) readValues(text []byte) bool {
 	}
 }
 
-// splitLines returns a split function for lines that end in LF, CR LF or CR. A line that ends in CR is returned before
-// the next byte is read.
+// splitLines returns a split function for lines that end in LF, CR LF or CR. It does not wait for the byte after a CR.
 func splitLines() bufio.SplitFunc {
 	endedInCR := false
 	return func(data []byte, atEOF bool) (advance int, line []byte, err error) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Count is a number that is only counted or compared. Endpoints send it as 10, 10.0 or "10"; anything else is 0.
+// Count is a number for counting and comparing. Endpoints send 10, 10.0 or "10"; anything else is 0.
 type Count int
 
 // UnmarshalJSON never fails.
@@ -18,8 +18,7 @@ func (c *Count) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Word is a text that is only compared or repeated, such as an id. A number becomes its text; any other type becomes
-// the empty text.
+// Word is a text for comparing and repeating, such as an id. A number becomes its text, any other type "".
 type Word string
 
 // UnmarshalJSON never fails.
@@ -46,8 +45,8 @@ func (m *Maybe[T]) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Arguments returns the text of a call's arguments as a JSON value. An empty text becomes {}. A text that is not JSON
-// becomes a JSON string, so that it can be stored and shown to the model.
+// Arguments returns the arguments of a call as JSON. An empty text becomes {}. Text that is not JSON becomes a JSON
+// string, which can be stored and shown to the model.
 func Arguments(text string) json.RawMessage {
 	switch {
 	case strings.TrimSpace(text) == "":

@@ -1,8 +1,8 @@
-// Package compat compensates for endpoints that lack a feature, so that a question is answered anyway.
+// Package compat compensates for missing features of endpoints.
 //
-// If an endpoint refuses a tool, the package asks again without the tool and leaves it out of later requests. A model
-// that takes no tools is asked without any. Reasoning in tags in the text of an answer becomes thoughts, and calls in
-// the text become calls.
+// If an endpoint refuses a tool, the package sends the request again without the tool and leaves it out later. A model
+// without tool calling gets no tools. Reasoning in tags in the text becomes thoughts, and calls in the text become
+// calls.
 package compat
 
 import (
@@ -22,14 +22,14 @@ import (
 	"ravenbot/internal/core/llm"
 )
 
-// Options are what a Model needs.
+// Options configures a Model.
 type Options struct {
 	Name  string // of the model in the configuration
-	Tools bool   // whether the model is given tools
+	Tools bool   // whether the model gets tools
 	Log   *slog.Logger
 }
 
-// Refusal is a tool that an endpoint does not take.
+// Refusal is a tool that an endpoint refuses.
 type Refusal struct {
 	Tool   string `json:"tool"`
 	Reason string `json:"reason"` // in the endpoint's words
@@ -39,7 +39,7 @@ type Refusal struct {
 type Model struct {
 	llm.Model
 	o           Options
-	noTools     atomic.Int64 // until when it is asked without tools, in Unix seconds
+	noTools     atomic.Int64 // end of the time without tools, in Unix seconds
 	endsThought atomic.Bool  // the last answer began with reasoning that had only a closing tag
 
 	mu      sync.Mutex
@@ -51,17 +51,17 @@ func New(m llm.Model, o Options) *Model {
 	return &Model{Model: m, o: o, refused: map[string]Refusal{}}
 }
 
-// Unwrap returns the model itself, for llm.As.
+// Unwrap returns the wrapped model, for llm.As.
 func (m *Model) Unwrap() llm.Model { return m.Model }
 
-// Refusals returns the tools that the endpoint has refused, by name.
+// Refusals returns the refused tools by name.
 func (m *Model) Refusals() []Refusal {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.SortedFunc(maps.Values(m.refused), func(a, b Refusal) int { return strings.Compare(a.Tool, b.Tool) })
 }
 
-// maxRefused is how many tools of one request may be refused.
+// maxRefused bounds the refused tools in one request.
 const maxRefused = 20
 
 // Generate streams one answer.
@@ -88,8 +88,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// stream passes on one answer. It returns more = false if the caller stopped reading, and hasAnswer = true if it passed
-// on any content.
+// stream passes on one answer. more is false if the caller has left. hasAnswer is true if there was any content.
 func (m *Model) stream(
 	ctx context.Context,
 	q llm.Request,
@@ -117,14 +116,11 @@ func (m *Model) stream(
 	return true, true, nil
 }
 
-// retryTools is how long a model is asked without tools after a refusal. A gateway may lack an endpoint with tools only
-// for a while.
+// retryTools is the time without tools after a refusal. A gateway may lack an endpoint with tools only for a while.
 const retryTools = time.Hour
 
-// takesTools reports whether the model is given tools now.
 func (m *Model) takesTools() bool { return m.o.Tools && time.Now().Unix() >= m.noTools.Load() }
 
-// fit returns a request without the tools that the endpoint does not take.
 func (m *Model) fit(r llm.Request) llm.Request {
 	if !m.takesTools() {
 		return r.WithoutTools()
@@ -139,17 +135,17 @@ func (m *Model) fit(r llm.Request) llm.Request {
 	return r
 }
 
-// keyOf returns what identifies one version of a tool: a server may fix a tool that was refused.
+// keyOf identifies a version of a tool, because a server may fix a refused tool.
 func keyOf(t llm.ToolSpec) string { return t.Name + "\x00" + t.Description + "\x00" + string(t.Schema) }
 
-// learn remembers that an endpoint refused a tool, or all tools. It returns false if the error has another cause.
+// learn remembers a refusal of a tool, or of all tools. It returns false for other errors.
 func (m *Model) learn(err error, tools []llm.ToolSpec) bool {
 	var fault *llm.Error
 	if len(tools) == 0 || !errors.As(err, &fault) {
 		return false
 	}
 	said := fault.Words()
-	if takesNoTools(said) { // llama.cpp says so with status 500
+	if takesNoTools(said) { // llama.cpp answers with status 500
 		m.noTools.Store(time.Now().Add(retryTools).Unix())
 		m.o.Log.Warn("model takes no tools; asking it without them. Enable tool calling on its server, or set tools to false",
 			"model", m.o.Name, "setting", "models."+m.o.Name+".tools", "error", err)
@@ -166,8 +162,8 @@ func (m *Model) learn(err error, tools []llm.ToolSpec) bool {
 	return true
 }
 
-// noToolsWords occur in the errors for models that take no tools: from Ollama, OpenRouter, vLLM, llama.cpp, Google and
-// others (seen 2026-11).
+// noToolsWords occur in errors of models without tool calling: Ollama, OpenRouter, vLLM, llama.cpp, Google and others
+// (seen 2026-11).
 var noToolsWords = []string{
 	"does not support tool", "no endpoints found that support tool", "enable-auto-tool-choice", "requires --jinja",
 	"function calling is not enabled", "does not support function", "tool use is not supported", "tools are not supported",
@@ -175,13 +171,12 @@ var noToolsWords = []string{
 	"unsupported param: tools", "tool call parser is not set",
 }
 
-// takesNoTools reports whether an error says that a model takes no tools at all.
 func takesNoTools(said string) bool {
 	said = strings.NewReplacer("`", "", "'", "", `"`, "", "tool_choice", "", "tool choice", "").Replace(strings.ToLower(said))
 	return slices.ContainsFunc(noToolsWords, func(words string) bool { return strings.Contains(said, words) })
 }
 
-// toolPlaces match the number of a declaration in the errors of Google, Anthropic and OpenAI.
+// toolPlaces match the number of a tool in errors of Google, Anthropic and OpenAI.
 var toolPlaces = []*regexp.Regexp{
 	regexp.MustCompile(`function_?[dD]eclarations\[(\d+)\]`),
 	regexp.MustCompile(`\btools\.(\d+)\.`),
@@ -189,7 +184,7 @@ var toolPlaces = []*regexp.Regexp{
 	regexp.MustCompile(`["']tools["'], *(\d+)`),
 }
 
-// findRefused returns the index of the tool that an error names by number or by name. It returns -1 if it names none.
+// findRefused returns the index of the tool that an error names by number or name, or -1.
 func findRefused(said string, tools []llm.ToolSpec) int {
 	for _, place := range toolPlaces {
 		if found := place.FindStringSubmatch(said); found != nil {
@@ -198,7 +193,7 @@ func findRefused(said string, tools []llm.ToolSpec) int {
 			}
 		}
 	}
-	// A name may begin with another one, and may be an ordinary word.
+	// A name may begin with another one, or be an ordinary word.
 	best := -1
 	for i, t := range tools {
 		name := regexp.QuoteMeta(t.Name)

@@ -9,7 +9,7 @@ import (
 	"ravenbot/internal/core/llm"
 )
 
-// tags are the tags, in lower case, between which models put their reasoning when their server does not take it out: Qwen and
+// tags are the tags, in lower case, around the reasoning of models, unless their server removes them: Qwen and
 // DeepSeek-R1, others, and Magistral (vllm-project/vllm#12999, #13125, #13375).
 var tags = [][2]string{
 	{"<think>", "</think>"}, {"<thinking>", "</thinking>"}, {"<reasoning>", "</reasoning>"},
@@ -17,28 +17,27 @@ var tags = [][2]string{
 	{"<|start_thinking|>", "<|end_thinking|>"},
 }
 
-// callTag begins a call in the text, as Hermes and Qwen write it if their server has no parser for calls.
+// callTag begins a call in the text of Hermes and Qwen, if their server has no parser for calls.
 const callTag = "<tool_call>"
 
-// tagReader separates reasoning and calls from the text of an answer. Reasoning comes first. Some chat templates put
-// the opening tag into the request, so that the answer has only the closing tag.
+// tagReader separates reasoning and calls from the text of an answer. Reasoning comes first. It may have only a closing
+// tag, because some chat templates put the opening tag into the request.
 type tagReader struct {
 	endsThought bool // an answer without an opening tag counts as reasoning until a closing tag
 	takesCall   bool // calls in the text count
 
 	state     tagState
-	end       string          // the tag that ends the reasoning; empty: any
-	held      string          // text that is not passed on yet, because a tag may begin in it
-	shown     strings.Builder // text that was passed on
+	end       string          // the tag at the end of the reasoning; "": any
+	held      string          // text that may contain the beginning of a tag
+	shown     strings.Builder // text that was returned
 	isTagged  bool            // later tags are text
 	isBroken  bool            // a call in the text could not be read
 	onlyEnded bool            // the reasoning had only a closing tag
 }
 
-// tagState says what a tagReader waits for.
+// tagState is what a tagReader expects next.
 type tagState int
 
-// The states, in their order.
 const (
 	atStart   tagState = iota // anything but spaces
 	inThought                 // the tag that ends the reasoning
@@ -46,7 +45,7 @@ const (
 	inCall                    // the end of the answer
 )
 
-// read returns a piece of an answer with its reasoning as thoughts and its calls as calls.
+// read converts reasoning and calls in a piece of an answer.
 func (r *tagReader) read(c llm.Chunk) llm.Chunk {
 	var parts []llm.Part
 	for _, p := range c.Parts {
@@ -74,7 +73,7 @@ func (r *tagReader) read(c llm.Chunk) llm.Chunk {
 	return c
 }
 
-// take returns as much of the held text as is certain.
+// take returns the certain part of the held text.
 func (r *tagReader) take(c *llm.Chunk) (parts []llm.Part) {
 	for {
 		state, length := r.state, len(r.held)
@@ -92,7 +91,7 @@ func (r *tagReader) take(c *llm.Chunk) (parts []llm.Part) {
 	}
 }
 
-// begin decides whether an answer begins with reasoning, once enough of it has come.
+// begin decides whether an answer begins with reasoning, if enough of it has come.
 func (r *tagReader) begin() {
 	text := strings.TrimLeft(r.held, space)
 	for _, t := range tags {
@@ -100,7 +99,7 @@ func (r *tagReader) begin() {
 			r.state, r.end, r.held = inThought, t[1], text[len(t[0]):]
 			return
 		}
-		if strings.HasPrefix(t[0], lower(text)) { // the empty text as well
+		if strings.HasPrefix(t[0], lower(text)) { // including the empty text
 			return
 		}
 	}
@@ -110,12 +109,12 @@ func (r *tagReader) begin() {
 	}
 }
 
-// space is what stands between reasoning and the answer.
+// space is between reasoning and the answer.
 const space = " \t\r\n"
 
-// lower returns a text with its ASCII letters in lower case, so that all positions stay.
+// lower converts ASCII letters to lower case, which keeps all positions.
 func lower(s string) string {
-	b := []byte(s) // by bytes: the text may end within a character
+	b := []byte(s) // the text may end within a character
 	for i, c := range b {
 		if 'A' <= c && c <= 'Z' {
 			b[i] += 'a' - 'A'
@@ -124,7 +123,6 @@ func lower(s string) string {
 	return string(b)
 }
 
-// openTags and closeTags are the two sides of tags.
 var openTags, closeTags = func() (opening, closing []string) {
 	for _, t := range tags {
 		opening, closing = append(opening, t[0]), append(closing, t[1])
@@ -132,7 +130,6 @@ var openTags, closeTags = func() (opening, closing []string) {
 	return opening, closing
 }()
 
-// takeThought returns the reasoning so far, up to its closing tag.
 func (r *tagReader) takeThought() []llm.Part {
 	ends := closeTags
 	if r.end != "" {
@@ -148,7 +145,7 @@ func (r *tagReader) takeThought() []llm.Part {
 	return partsOf(r.release(tag), true)
 }
 
-// endThought returns the reasoning before a tag. The text after the tag is the answer.
+// endThought returns the reasoning before a tag. The rest is the answer.
 func (r *tagReader) endThought(at int, tag string) []llm.Part {
 	thought := r.held[:at]
 	r.onlyEnded = r.onlyEnded || r.end == ""
@@ -157,13 +154,12 @@ func (r *tagReader) endThought(at int, tag string) []llm.Part {
 	return partsOf(thought, true)
 }
 
-// takeText returns the text up to a call. If a closing tag shows that the text was reasoning, it marks all earlier text
-// as reasoning.
+// takeText returns the text up to a call. A closing tag marks all earlier text as reasoning.
 func (r *tagReader) takeText(c *llm.Chunk) []llm.Part {
 	var watched []string
 	if !r.isTagged {
 		watched = slices.Concat(openTags, closeTags)
-	} else if r.shown.Len() == 0 { // space behind the reasoning
+	} else if r.shown.Len() == 0 { // space after the reasoning
 		r.held = strings.TrimLeft(r.held, space)
 	}
 	if r.takesCall {
@@ -176,7 +172,7 @@ func (r *tagReader) takeText(c *llm.Chunk) []llm.Part {
 		said = r.release(tag)
 	case isCode(r.shown.String() + r.held[:at]): // the answer is about the tag
 		said, r.held = r.held[:at+len(tag)], r.held[at+len(tag):]
-	case slices.Contains(openTags, tag): // an opening tag behind text: the answer is about tags
+	case slices.Contains(openTags, tag): // after text: the answer is about tags
 		said, r.held, r.isTagged = r.held[:at+len(tag)], r.held[at+len(tag):], true
 	case tag == callTag:
 		said, r.held, r.state = r.held[:at], r.held[at:], inCall
@@ -189,13 +185,12 @@ func (r *tagReader) takeText(c *llm.Chunk) []llm.Part {
 	return partsOf(said, false)
 }
 
-// isCode reports whether a text ends within a block of code, or within code in its last line.
+// isCode reports whether a text ends inside of code.
 func isCode(s string) bool {
 	line := s[strings.LastIndex(s, "\n")+1:]
 	return strings.Count(s, "```")%2 == 1 || strings.Count(line, "`")%2 == 1
 }
 
-// partsOf returns a text, which may be empty, as parts.
 func partsOf(s string, isThought bool) []llm.Part {
 	if s == "" {
 		return nil
@@ -203,17 +198,16 @@ func partsOf(s string, isThought bool) []llm.Part {
 	return []llm.Part{{Text: s, Thought: isThought}}
 }
 
-// flush returns the held text, as reasoning or as text.
 func (r *tagReader) flush() []llm.Part {
 	said := r.held
 	r.held = ""
-	if r.state == inCall { // real calls make it needless
+	if r.state == inCall { // there are real calls
 		return nil
 	}
 	return partsOf(said, r.state == inThought && r.end != "")
 }
 
-// finish returns what is held when an answer ends.
+// finish returns the held text or calls at the end of an answer.
 func (r *tagReader) finish(c *llm.Chunk) []llm.Part {
 	calls := readCalls(r.held)
 	end := strings.LastIndex(r.held, "</tool_call>") + len("</tool_call>")
@@ -230,12 +224,11 @@ func (r *tagReader) finish(c *llm.Chunk) []llm.Part {
 	return calls
 }
 
-// callBlock matches a call in a text.
 var callBlock = regexp.MustCompile(`(?s)<tool_call>\s*(\{.*?\})\s*</tool_call>\s*`)
 
-// readCalls returns the calls in a text. It returns nil if the text contains anything else.
+// readCalls returns the calls in a text, or nil if there is other text.
 func readCalls(text string) []llm.Part {
-	// Some servers stop at the last tag and leave it out.
+	// Some servers omit the last tag.
 	if text = strings.TrimRight(text, space); !strings.HasSuffix(text, "</tool_call>") {
 		text += "</tool_call>"
 	}
@@ -259,8 +252,8 @@ func readCalls(text string) []llm.Part {
 	return parts
 }
 
-// findFirst returns the position of the first tag in a text, and the tag. If there is none, it returns -1 and the end
-// of the text that may be the beginning of a tag.
+// findFirst returns the position of the first tag in a text, and the tag. Without a tag it returns -1 and the end of
+// the text that may begin a tag.
 func findFirst(text string, tags []string) (at int, tag string) {
 	at = -1
 	for _, t := range tags {
@@ -282,7 +275,7 @@ func findFirst(text string, tags []string) (at int, tag string) {
 	return -1, tag
 }
 
-// release returns the held text without its end, which may be the beginning of a tag.
+// release returns the held text without its end that may begin a tag.
 func (r *tagReader) release(begun string) string {
 	said := r.held[:len(r.held)-len(begun)]
 	r.held = begun

@@ -26,7 +26,6 @@ type piece struct {
 	Error        json.RawMessage     `json:"error"`
 }
 
-// usage counts the tokens of a request so far.
 type usage struct {
 	Prompt     client.Count `json:"promptTokenCount"`
 	ToolPrompt client.Count `json:"toolUsePromptTokenCount"`
@@ -35,7 +34,6 @@ type usage struct {
 	Thoughts   client.Count `json:"thoughtsTokenCount"`
 }
 
-// answerPart is what is read of a part.
 type answerPart struct {
 	Text      string             `json:"text"`
 	Thought   client.Maybe[bool] `json:"thought"`
@@ -47,7 +45,7 @@ type answerPart struct {
 	} `json:"functionCall"`
 }
 
-// readPiece converts a piece of an answer, or returns the error that it reports, perhaps with the usage.
+// readPiece converts a piece of an answer. It may return usage with an error.
 func (m *Model) readPiece(data []byte, names toolschema.Names) (c llm.Chunk, err error) {
 	var p piece
 	if err := json.Unmarshal(data, &p); err != nil {
@@ -66,14 +64,14 @@ func (m *Model) readPiece(data []byte, names toolschema.Names) (c llm.Chunk, err
 			Output: int(u.Candidates + u.Thoughts),
 		}
 	}
-	// A blocked prompt has feedback and no candidate; a piece with usage alone has neither.
+	// A blocked prompt has feedback and no candidate; a piece with only usage has neither.
 	if len(p.Candidates) == 0 {
 		if reason := string(p.Feedback.V.BlockReason); reason != "" {
 			return c, &llm.Error{Kind: llm.Blocked, Provider: m.provider(), Reason: describeBlock(reason)}
 		}
 		return c, nil
 	}
-	candidate := p.Candidates[0] // only one is ever requested
+	candidate := p.Candidates[0] // requests ask for one
 	for _, raw := range candidate.Content.V.Parts {
 		one, err := readPart(raw, names)
 		if err != nil {
@@ -89,7 +87,7 @@ func (m *Model) readPiece(data []byte, names toolschema.Names) (c llm.Chunk, err
 	return c, nil
 }
 
-// readPart converts a part of an answer. It keeps the raw form of calls and signatures, which must go back unchanged.
+// readPart converts a part of an answer. It keeps the raw form of calls and signatures.
 func readPart(raw json.RawMessage, names toolschema.Names) (llm.Part, error) {
 	var p answerPart
 	if err := json.Unmarshal(raw, &p); err != nil {
@@ -105,7 +103,7 @@ func readPart(raw json.RawMessage, names toolschema.Names) (llm.Part, error) {
 	return out, nil
 }
 
-// readFinish converts a finish reason. A reason that is not known is not a block as far as we can tell.
+// readFinish converts a finish reason. An unknown reason is not a block.
 func readFinish(reason string) llm.Finish {
 	switch reason {
 	case "", "FINISH_REASON_UNSPECIFIED":
@@ -123,7 +121,7 @@ func readFinish(reason string) llm.Finish {
 	return llm.FinishOther
 }
 
-// blocks are block reasons in words for the reader. Reasons about images begin with IMAGE_.
+// blocks explain block reasons to the reader. Reasons about images begin with IMAGE_.
 var blocks = map[string]string{
 	"SAFETY":                     "its safety filter objects",
 	"BLOCKLIST":                  "it holds a word that is on the provider's list",
@@ -136,5 +134,5 @@ var blocks = map[string]string{
 	"BLOCKED_REASON_UNSPECIFIED": "its provider gives no reason",
 }
 
-// describeBlock returns a block reason in words for the reader, or "" if the reason is not a block.
+// describeBlock explains a block reason, or returns "" for other reasons.
 func describeBlock(reason string) string { return blocks[strings.TrimPrefix(reason, "IMAGE_")] }

@@ -1,10 +1,8 @@
-// Package gemini calls Google's Gemini API, at Google AI or at Vertex AI.
+// Package gemini calls Google's Gemini API, at Google AI or at Vertex AI (https://ai.google.dev/api/generate-content
+// and https://ai.google.dev/gemini-api/docs/thought-signatures, seen 2026-11).
 //
-// Thought signatures and call ids go back to the model unchanged. Every request opts out of being stored (store=false).
-// A blocked prompt or answer is reported as blocked and not as a failure. The package does not use Google's SDK, which
-// drops unknown fields of parts and rounds large numbers in calls. The API's rules:
-// https://ai.google.dev/api/generate-content and https://ai.google.dev/gemini-api/docs/thought-signatures (seen
-// 2026-11).
+// Thought signatures and call ids go back to the model unchanged. Requests ask Google not to store them (store=false).
+// The package does not use Google's SDK, which drops unknown fields of parts and rounds large numbers in calls.
 package gemini
 
 import (
@@ -27,7 +25,7 @@ import (
 type Options struct {
 	APIKey          string
 	Model           string  // "gemini-3.8-flash"
-	BaseURL         string  // without the version of the API; empty: Google's
+	BaseURL         string  // without the version of the API; "": Google
 	Vertex          *Vertex // nil: Google AI
 	Temperature     *float64
 	MaxOutputTokens int
@@ -43,11 +41,10 @@ type Model struct {
 	tools  *toolschema.Declarer
 }
 
-// googleURL is where the API of Google AI is.
 const googleURL = "https://generativelanguage.googleapis.com"
 
-// New returns a model. It makes no request, and sets no time limit: ctx of each request does. It fails if BaseURL is
-// no URL.
+// New returns a model. It makes no request. The context of each request sets the time limit. It fails if BaseURL is not
+// a URL.
 func New(o Options) (*Model, error) {
 	host, version := googleURL, "v1beta"
 	if o.Vertex != nil {
@@ -82,7 +79,6 @@ func New(o Options) (*Model, error) {
 	return m, nil
 }
 
-// provider returns the name in IDs and errors.
 func (m *Model) provider() string {
 	if m.o.Vertex != nil {
 		return "vertex"
@@ -126,7 +122,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// resource returns the model's name as the API writes it.
+// resource returns the model's name in the API.
 func (m *Model) resource() string {
 	if strings.HasPrefix(m.o.Model, "models/") || strings.HasPrefix(m.o.Model, "tunedModels/") {
 		return m.o.Model
@@ -134,7 +130,6 @@ func (m *Model) resource() string {
 	return "models/" + m.o.Model
 }
 
-// path returns the path of a method of the model.
 func (m *Model) path(method string) string {
 	if m.o.Vertex != nil {
 		return m.o.Vertex.path(m.o.Model) + ":" + method

@@ -12,16 +12,14 @@ import (
 	"ravenbot/internal/model/toolschema"
 )
 
-// request is the body of a request without its tools (https://ai.google.dev/api/generate-content). What differs from
-// one request of a conversation to the next comes last.
+// request is the body of a request without its tools. The parts that change during a conversation come last.
 type request struct {
 	System   *content  `json:"systemInstruction,omitempty"`
 	Config   config    `json:"generationConfig"`
-	Store    *bool     `json:"store,omitempty"` // absent would leave the choice to Google
+	Store    *bool     `json:"store,omitempty"` // otherwise Google decides
 	Contents []content `json:"contents"`
 }
 
-// config says how to answer.
 type config struct {
 	MaxOutputTokens int             `json:"maxOutputTokens,omitempty"`
 	Temperature     *float64        `json:"temperature,omitempty"`
@@ -30,13 +28,13 @@ type config struct {
 	Schema          json.RawMessage `json:"responseJsonSchema,omitempty"`
 }
 
-// content is what one role said. Its parts are of type part, or json.RawMessage where the API itself wrote them.
+// content contains the parts of one role: part, or json.RawMessage from the API.
 type content struct {
 	Role  string `json:"role,omitempty"`
 	Parts []any  `json:"parts"`
 }
 
-// part is a part that the bot writes. One of its fields is set, and Thought or Signature beside it.
+// part is a part that the bot writes. One of its fields is set, perhaps with Thought or Signature.
 type part struct {
 	Text      *string        `json:"text,omitempty"`
 	Thought   bool           `json:"thought,omitempty"`
@@ -53,17 +51,16 @@ type functionCall struct {
 	Args json.RawMessage `json:"args,omitempty"`
 }
 
-// textPart returns a part of text, which may be empty.
 func textPart(text string) part { return part{Text: &text} }
 
-// encodeRequest returns the body of a request, and the names of parameters that its declarations replace.
+// encodeRequest returns the body of a request, and the renamed parameters of its tools.
 func (m *Model) encodeRequest(r llm.Request) ([]byte, toolschema.Names, error) {
 	q := request{Config: config{
 		MaxOutputTokens: r.OutputLimit(m.o.MaxOutputTokens),
 		Temperature:     cmp.Or(r.Temperature, m.o.Temperature),
 		StopSequences:   r.Stop,
 	}}
-	if m.o.Vertex == nil { // Vertex AI stores nothing and does not know the field
+	if m.o.Vertex == nil { // Vertex AI stores nothing and refuses the field
 		q.Store = new(bool)
 	}
 	if r.System != "" {
@@ -88,21 +85,19 @@ func (m *Model) encodeRequest(r llm.Request) ([]byte, toolschema.Names, error) {
 	return client.Splice("tools", tools, body), names, nil
 }
 
-// noSignature takes the place of the signature of a call that another model made. Google documents it for history
-// that Gemini did not write.
+// noSignature is Google's documented signature for calls of other models.
 const noSignature = "skip_thought_signature_validator"
 
-// newContents converts messages to the API's form.
 func newContents(messages []llm.Message) ([]content, error) {
-	ids := map[string]string{} // call id → the id that Gemini itself gave, perhaps none
+	ids := map[string]string{} // call id → id from Gemini, perhaps ""
 	out := make([]content, 0, len(messages))
 	for _, m := range messages {
 		c := content{Role: "user", Parts: make([]any, 0, len(m.Parts))}
 		if m.Role == llm.Assistant {
 			c.Role = "model"
 		}
-		// Calls of one message form a group, and only its first call carries a signature. A group with a call that
-		// Gemini sent is not changed: its older models send no signatures and accept none.
+		// Calls of one message form a group, and only the first call has a signature. A group with a call of Gemini
+		// does not change, because older models send no signatures and accept none.
 		isOwnCall := func(p llm.Part) bool { return p.Call != nil && len(p.Raw) > 0 }
 		needsSignature := !slices.ContainsFunc(m.Parts, isOwnCall)
 		for _, p := range m.Parts {
@@ -125,14 +120,14 @@ func newContents(messages []llm.Message) ([]content, error) {
 	return out, nil
 }
 
-// storedPart returns a part as the API wrote it. It fails where it is no JSON object.
+// storedPart returns a part of the API. It fails if the part is not a JSON object.
 func storedPart(p llm.Part, ids map[string]string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(p.Raw, &fields); err != nil {
 		return nil, fmt.Errorf("read a stored part: %w", err)
 	}
 	if p.Call != nil {
-		// Gemini may have sent no id; its result must then carry none either.
+		// If Gemini sent no id, its result must have none either.
 		var call struct {
 			ID client.Word `json:"id"`
 		}
@@ -140,8 +135,7 @@ func storedPart(p llm.Part, ids map[string]string) (json.RawMessage, error) {
 			ids[p.Call.ID] = string(call.ID)
 		}
 	}
-	// Google's SDK, which wrote parts before, left out the empty text of a part that has only a signature. The API
-	// rejects the part without it.
+	// Google's SDK, which was used before, omitted the empty text of a part with only a signature. The API requires it.
 	if len(fields) == 1 && fields["thoughtSignature"] != nil {
 		fields["text"] = json.RawMessage(`""`)
 		return json.Marshal(fields)
@@ -149,19 +143,19 @@ func storedPart(p llm.Part, ids map[string]string) (json.RawMessage, error) {
 	return p.Raw, nil
 }
 
-// newPart converts a part that the API did not write. ids collects the ids of calls for the results that follow.
+// newPart converts a part that the API did not write. ids maps calls to the ids of their results.
 func newPart(p llm.Part, ids map[string]string) part {
 	switch {
 	case p.Call != nil:
 		ids[p.Call.ID] = p.Call.ID
 		call := &functionCall{ID: p.Call.ID, Name: p.Call.Name, Args: p.Call.Args}
-		// The API takes objects alone; what another model sent may be something else.
+		// The API accepts only objects. Another model may have sent something else.
 		if !bytes.HasPrefix(bytes.TrimSpace(call.Args), []byte("{")) {
 			call.Args = nil
 		}
 		return part{Call: call}
 	case p.Result != nil:
-		// Google's documentation names these two keys for the result of a function.
+		// Google documents these two keys for results.
 		key := "output"
 		if p.Result.IsError {
 			key = "error"

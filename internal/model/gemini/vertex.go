@@ -17,20 +17,19 @@ import (
 	"ravenbot/internal/core/llm"
 )
 
-// Vertex is a Google Cloud project and location. Requests carry a token of the application default credentials, which
-// come from GOOGLE_APPLICATION_CREDENTIALS, from gcloud, or from the machine
+// Vertex is a Google Cloud project and location. Requests carry a token of the application default credentials
 // (https://cloud.google.com/docs/authentication/application-default-credentials).
 type Vertex struct {
 	Project  string // may be empty with an API key
 	Location string // "global", "europe-west4", …
 
 	mu       sync.Mutex
-	tokens   oauth2.TokenSource // nil until the credentials were found
-	isPerson bool               // they are a person's
+	tokens   oauth2.TokenSource // nil until credentials were found
+	isPerson bool               // the credentials belong to a person
 }
 
-// url returns where the API of the location is
-// (https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations, seen 2026-11).
+// url returns the address of the API (https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations, seen
+// 2026-11).
 func (v *Vertex) url() string {
 	switch v.Location {
 	case "", "global":
@@ -41,7 +40,7 @@ func (v *Vertex) url() string {
 	return "https://" + v.Location + "-aiplatform.googleapis.com"
 }
 
-// path returns the path of a model. A model of another publisher than Google is named as publishers/NAME/models/MODEL.
+// path returns the path of a model. Models of other publishers have the form publishers/NAME/models/MODEL.
 func (v *Vertex) path(model string) string {
 	model = strings.TrimPrefix(model, "models/")
 	if !strings.HasPrefix(model, "publishers/") {
@@ -54,16 +53,15 @@ func (v *Vertex) path(model string) string {
 	return "/projects/" + url.PathEscape(v.Project) + "/locations/" + url.PathEscape(location) + "/" + model
 }
 
-// tokenTimeout bounds how long getting a token may take.
 const tokenTimeout = 30 * time.Second
 
-// authorize sets a token, which it gets and renews when needed. The library knows no deadline of a request: getting a
-// token takes tokenTimeout at most.
+// authorize sets a token, which it gets and renews when needed. It takes tokenTimeout at most, because the library
+// ignores the deadline of the request.
 func (v *Vertex) authorize(ctx context.Context, h http.Header) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.tokens == nil {
-		// Tokens are renewed for as long as the bot runs, and not only during this request.
+		// Tokens are renewed after this request, too.
 		ctx := context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, &http.Client{Timeout: tokenTimeout})
 		found, err := google.FindDefaultCredentials(ctx, "https://www.googleapis.com/auth/cloud-platform")
 		if err != nil {
@@ -83,7 +81,7 @@ func (v *Vertex) authorize(ctx context.Context, h http.Header) error {
 	return nil
 }
 
-// explainTokenError returns an error of getting a token with its remedy.
+// explainTokenError adds a remedy to an error of getting a token.
 func explainTokenError(err error) error {
 	out := &llm.Error{Kind: llm.Denied, Provider: "vertex", Err: fmt.Errorf("get a token of the application default "+
 		"credentials: %w; run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS", err)}

@@ -1,8 +1,8 @@
-// Package offline is the model that is always available: no language model at all, and it says so.
+// Package offline is the model that is always available: it is not a language model, and says so.
 //
-// It makes the tool calls that it is given literally (tool_name {json}), fetches a link or a feed and returns its
-// main sentences, and otherwise lists what it can do. It promises never to write a sentence of its own about the
-// world: what it says of a page is taken from the page. It makes no network request.
+// It runs literal tool calls (tool_name {json}), summarizes a link or a feed by its main sentences, and otherwise lists
+// its abilities. It promises never to write its own sentences about the world: its summaries contain only sentences of
+// the page. It makes no network request.
 package offline
 
 import (
@@ -25,7 +25,7 @@ type Model struct{}
 // ID returns offline.
 func (Model) ID() string { return "offline" }
 
-// CanAnswer reports whether this model can do what the request asks.
+// CanAnswer reports whether this model can fulfil the request.
 func (Model) CanAnswer(r llm.Request) bool {
 	words := lastUserText(r)
 	return len(toolResults(r)) > 0 || len(parseCalls(words)) > 0 || findLink(words) != ""
@@ -44,7 +44,7 @@ func (Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk, e
 
 func answer(r llm.Request) []llm.Part {
 	words := lastUserText(r)
-	// Results come first: the user's words that led to them are still the last ones.
+	// First, because the user's words that led to the results are still the last ones.
 	if done := toolResults(r); len(done) > 0 {
 		return textPart(describeResults(words, done) + digestHint(words))
 	}
@@ -66,7 +66,6 @@ func answer(r llm.Request) []llm.Part {
 
 func textPart(text string) []llm.Part { return []llm.Part{{Text: text}} }
 
-// callParts returns an answer of tool calls, with ids.
 func callParts(calls []llm.Call) []llm.Part {
 	var out []llm.Part
 	for i := range calls {
@@ -76,7 +75,7 @@ func callParts(calls []llm.Call) []llm.Part {
 	return out
 }
 
-// lastUserText returns the last words of the user, without what the bot says about them.
+// lastUserText returns the last words of the user, without the bot's remarks about them.
 func lastUserText(r llm.Request) string {
 	for _, m := range slices.Backward(r.Messages) {
 		if m.Role != llm.User {
@@ -91,7 +90,7 @@ func lastUserText(r llm.Request) string {
 	return ""
 }
 
-// toolResults returns the results of the tools that the last answer called, or nil.
+// toolResults returns the results of the last calls, or nil.
 func toolResults(r llm.Request) []llm.Result {
 	if n := len(r.Messages); n > 0 && r.Messages[n-1].Role == llm.ToolRole {
 		var out []llm.Result
@@ -103,11 +102,10 @@ func toolResults(r llm.Request) []llm.Result {
 	return nil
 }
 
-// callStart finds the name of a tool and the brace that its arguments begin with.
+// callStart matches the name of a tool and the opening brace of its arguments.
 var callStart = text.Pattern(`^\s*([A-Za-z_][A-Za-z0-9_-]*)\s+(\{)`)
 
-// parseCalls reads tool calls: names, each followed by a JSON object, and nothing else. It returns nil for any other
-// text.
+// parseCalls reads tool calls: names, each followed by a JSON object. It returns nil for any other text.
 func parseCalls(words string) []llm.Call {
 	var calls []llm.Call
 	for rest := words; strings.TrimSpace(rest) != ""; {
@@ -126,23 +124,22 @@ func parseCalls(words string) []llm.Call {
 	return calls
 }
 
-// hasTool reports whether a tool of that name was declared to the model.
 func hasTool(tools []llm.ToolSpec, name string) bool {
 	return slices.ContainsFunc(tools, func(t llm.ToolSpec) bool { return t.Name == name })
 }
 
-// linkPattern finds an address; brackets and quotation marks around it are not part of it.
+// linkPattern matches an address without brackets and quotation marks around it.
 var linkPattern = text.Pattern(`(?:https?://|bundled:)[^\s<>"'` + "`" + `\])]+`)
 
-// findLink returns the first address in a text, without punctuation behind it.
+// findLink returns the first address in a text, without punctuation after it.
 func findLink(words string) string {
 	return strings.TrimRight(linkPattern().FindString(words), ".,;:!?")
 }
 
-// feedLike finds what makes a request or an address one for a feed rather than a page.
+// feedLike matches requests and addresses for feeds.
 var feedLike = text.Pattern(`(?i)\b(feed|rss|atom)\b|\.(rss|atom|xml)\b|^bundled:`)
 
-// fetchCall returns a call of the tool that reads an address: as a feed where it looks like one.
+// fetchCall returns a call of a tool that reads an address, preferably as a feed if it looks like one.
 func fetchCall(words, address string, tools []llm.ToolSpec) (llm.Call, bool) {
 	order := []string{"web_fetch", "feeds_fetch"}
 	u, err := url.Parse(address)
@@ -154,7 +151,6 @@ func fetchCall(words, address string, tools []llm.ToolSpec) (llm.Call, bool) {
 	if err != nil {
 		return llm.Call{}, false
 	}
-	// The other tool is better than none: web_fetch also shows a feed's text.
 	for _, name := range order {
 		if hasTool(tools, name) {
 			return llm.Call{Name: name, Args: args}, true
@@ -163,14 +159,13 @@ func fetchCall(words, address string, tools []llm.ToolSpec) (llm.Call, bool) {
 	return llm.Call{}, false
 }
 
-// The number of sentences taken from a page, and of bytes shown of a result that was asked for by name.
+// Limits of the sentences from a page, and of the bytes of a result.
 const (
 	maxSentences  = 4
 	maxShownBytes = 3000
 )
 
-// describeResults shows what the tools returned: the main sentences of a page that was given by its link, everything
-// else unchanged.
+// describeResults shows the results of tools: the main sentences of a linked page, everything else unchanged.
 func describeResults(words string, done []llm.Result) string {
 	asked := len(parseCalls(words)) > 0
 	var out []string
@@ -189,10 +184,10 @@ func describeResults(words string, done []llm.Result) string {
 	return strings.Join(out, "\n\n")
 }
 
-// onSchedule finds what makes a request one for something that happens again and again.
+// onSchedule matches requests for something regular.
 var onSchedule = text.Pattern(`(?i)\b(every|each|daily|weekly|weekdays|hourly)\b`)
 
-// digestHint returns how to have a feed posted on a schedule, where the user asks for that, or "".
+// digestHint explains how to post a feed on a schedule, if the user asks for that. Otherwise it returns "".
 func digestHint(words string) string {
 	address := findLink(words)
 	if address == "" || len(parseCalls(words)) > 0 || !onSchedule().MatchString(strings.ReplaceAll(words, address, "")) {
@@ -201,7 +196,7 @@ func digestHint(words string) string {
 	return "\n\nTo have it posted here on a schedule, write `/digest create weekdays at 9 " + address + "`."
 }
 
-// summarizePage returns the main sentences of a page; its first line is the title.
+// summarizePage returns the main sentences of a page. Its first line is the title.
 func summarizePage(page string) string {
 	title, body, _ := strings.Cut(page, "\n")
 	// web_fetch ends long pages with a line about the bytes that it shows.
@@ -234,7 +229,6 @@ func introduction(tools []llm.ToolSpec) string {
 		"(Set `GEMINI_API_KEY` in `.env` to connect one.) " + listAbilities(tools)
 }
 
-// listAbilities lists what the user can ask for.
 func listAbilities(tools []llm.ToolSpec) string {
 	lines := []string{"What I can do:", ""}
 	if hasTool(tools, "web_fetch") {
@@ -255,7 +249,6 @@ func listAbilities(tools []llm.ToolSpec) string {
 	return strings.Join(lines, "\n")
 }
 
-// exampleCall returns a tool call that works here.
 func exampleCall(tools []llm.ToolSpec) string {
 	if hasTool(tools, "feeds_fetch") {
 		return `feeds_fetch {"url": "bundled:feeds-primer"}`

@@ -9,12 +9,12 @@ import (
 	"ravenbot/internal/core/llm"
 )
 
-// additions are the fields that an endpoint adds to an assistant message or a call, such as reasoning_content
-// (DeepSeek, Kimi, GLM), reasoning (Groq, vLLM), reasoning_details (OpenRouter, MiniMax) and extra_content (Google).
-// Numbers are json.Number.
+// additions are fields that an endpoint adds to an assistant message or a call: reasoning_content (DeepSeek, Kimi,
+// GLM), reasoning (Groq, vLLM), reasoning_details (OpenRouter, MiniMax) and extra_content (Google). Numbers are
+// json.Number.
 type additions map[string]any
 
-// ownFields are the fields of a message that are read here, or that have no meaning in a request.
+// ownFields are fields of messages that the reader uses, or that have no meaning in a request.
 var ownFields = []string{
 	"role", "content", "refusal", "tool_calls", "function_call", "name", "index", "annotations", "audio", "images",
 	"citations", "logprobs",
@@ -29,7 +29,6 @@ func (a additions) add(name string, raw json.RawMessage) {
 	a[name] = mergePieces(name, a[name], v)
 }
 
-// isEmpty reports whether a value is null, or an empty text, list or object.
 func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -51,12 +50,11 @@ func decode(raw []byte, v any) error {
 	return d.Decode(v)
 }
 
-// labels are the fields that come complete in each piece of a stream.
+// labels are fields that are complete in each piece of a stream.
 var labels = []string{"type", "format", "id", "index", "name", "role"}
 
-// mergePieces joins two pieces of a field of a stream: texts are appended, objects merged, and elements of lists joined
-// that have one index and type, as those of reasoning_details
-// (https://openrouter.ai/docs/use-cases/reasoning-tokens, seen 2026-11).
+// mergePieces joins two pieces of a field: it appends texts, merges objects, and joins elements of lists with the same
+// index and type, as in reasoning_details (https://openrouter.ai/docs/use-cases/reasoning-tokens, seen 2026-11).
 func mergePieces(name string, a, b any) any {
 	switch a := a.(type) {
 	case string:
@@ -84,7 +82,7 @@ func mergePieces(name string, a, b any) any {
 	return b
 }
 
-// appendPiece adds an element to a list, to the element of the same index and type if there is one.
+// appendPiece adds an element to a list, or to the element with the same index and type.
 func appendPiece(list []any, v any) []any {
 	if piece, _ := v.(map[string]any); piece["index"] != nil {
 		for _, have := range list {
@@ -100,13 +98,13 @@ func appendPiece(list []any, v any) []any {
 
 // kept is the raw form of a part with additions.
 type kept struct {
-	// Thought names the field that the part's text comes from, so that the text is stored once. The name content means
-	// pieces of type thinking in the content, as Mistral sends them.
+	// Thought names the field of the part's text, which is stored once. "content" means pieces of type thinking in the
+	// content (Mistral).
 	Thought string          `json:"thought,omitempty"`
 	Fields  json.RawMessage `json:"fields,omitempty"` // all other additions, an object
 }
 
-// thoughtFields are the fields that hold reasoning as text.
+// thoughtFields contain reasoning as text.
 var thoughtFields = []string{"reasoning_content", "reasoning", "thinking", "content"}
 
 // part returns the additions to a message as a part. It returns false if there are none.
@@ -130,7 +128,7 @@ func (a additions) part() (llm.Part, bool) {
 	return out, true
 }
 
-// load adds the additions that a part holds.
+// load adds the additions in a part.
 func (a additions) load(p llm.Part) error {
 	var k kept
 	if err := json.Unmarshal(p.Raw, &k); err != nil {

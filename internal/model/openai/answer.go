@@ -19,8 +19,7 @@ type completion struct {
 	Error   json.RawMessage      `json:"error"`
 }
 
-// choice is one of the answers, of which only one is ever requested. An answer in one piece has a message, a stream has
-// deltas; some endpoints mix them.
+// choice is the only answer. A whole answer has a message, a stream has deltas; some endpoints mix them.
 type choice struct {
 	Message      client.Maybe[fields] `json:"message"`
 	Delta        client.Maybe[fields] `json:"delta"`
@@ -28,10 +27,9 @@ type choice struct {
 	Native       client.Word          `json:"native_finish_reason"` // of the provider behind OpenRouter
 }
 
-// fields are the fields of a message, or of what a piece adds to it.
+// fields are the fields of a message or a delta.
 type fields map[string]json.RawMessage
 
-// tokens counts the tokens of a request.
 type tokens struct {
 	Prompt     client.Count `json:"prompt_tokens"`
 	Completion client.Count `json:"completion_tokens"`
@@ -48,7 +46,7 @@ type toolCall struct {
 	inner    additions // to its function
 }
 
-// arguments returns the text of a call's arguments; some endpoints send the object itself.
+// arguments returns the text of a call's arguments. Some endpoints send the object itself.
 func arguments(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
@@ -57,7 +55,6 @@ func arguments(raw json.RawMessage) string {
 	return s // empty for null
 }
 
-// answerReader collects an answer while it arrives.
 type answerReader struct {
 	model     *Model
 	names     toolschema.Names
@@ -65,11 +62,10 @@ type answerReader struct {
 	callIndex map[int]int // index in the stream → index in calls
 	added     additions
 	hasText   bool
-	isWhole   bool // nothing is missing, even if there is no finish reason
+	isWhole   bool // complete even without a finish reason
 	finish    llm.Finish
 }
 
-// readEvent reads a piece of an answer, which comes as events or as one JSON object.
 func (a *answerReader) readEvent(data []byte) (llm.Chunk, client.Progress, error) {
 	if string(data) == client.Done {
 		a.isWhole = true
@@ -91,7 +87,7 @@ func (a *answerReader) readEvent(data []byte) (llm.Chunk, client.Progress, error
 	return out, client.Complete, err
 }
 
-// handle returns the text of a piece, and keeps calls and additions until they are complete.
+// handle returns the text of a piece, and collects calls and additions.
 func (a *answerReader) handle(c completion) (out llm.Chunk, err error) {
 	if c.Model != "" {
 		out.ServedBy = a.model.o.Name + "/" + string(c.Model)
@@ -116,7 +112,7 @@ func (a *answerReader) handle(c completion) (out llm.Chunk, err error) {
 		switch {
 		case isMalformedCall(string(one.FinishReason)), isMalformedCall(string(one.Native)):
 			a.finish = llm.FinishMalformed
-		case one.FinishReason == "error": // OpenRouter's reason if the provider behind it has failed
+		case one.FinishReason == "error": // OpenRouter's reason if the provider behind it fails
 			err := errors.New("the endpoint ended the answer with an error")
 			return llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: err}
 		case one.FinishReason != "":
@@ -127,7 +123,7 @@ func (a *answerReader) handle(c completion) (out llm.Chunk, err error) {
 }
 
 // readText returns the text of a piece for the reader: the content, which is a string or a list of parts, and a
-// refusal. It keeps parts of type thinking with the additions.
+// refusal. Thinking parts go to the additions.
 func (a *answerReader) readText(f fields) string {
 	var text, refusal string
 	if json.Unmarshal(f["content"], &text) != nil {
@@ -135,7 +131,7 @@ func (a *answerReader) readText(f fields) string {
 			Text     string                         `json:"text"`
 			Thinking client.Maybe[[]map[string]any] `json:"thinking"`
 		}]
-		_ = json.Unmarshal(f["content"], &parts) // anything else is no text
+		_ = json.Unmarshal(f["content"], &parts) // other content is not text
 		for _, p := range parts {
 			text += p.V.Text
 			for _, t := range p.V.Thinking.V {
@@ -149,7 +145,6 @@ func (a *answerReader) readText(f fields) string {
 	return text + refusal
 }
 
-// readCalls adds the pieces of calls in a piece of an answer.
 func (a *answerReader) readCalls(raw json.RawMessage) {
 	var pieces []map[string]json.RawMessage
 	if json.Unmarshal(raw, &pieces) != nil {
@@ -179,9 +174,9 @@ func (a *answerReader) readCalls(raw json.RawMessage) {
 	}
 }
 
-// callOf returns the call that a piece belongs to, after adding the piece. Endpoints differ: the index may be missing,
-// start at 1 or be 0 for all, and name and id may come with every piece or be the same for all; a name with a new id starts another
-// call, and so does a name with arguments after arguments that are complete.
+// callOf adds a piece to its call and returns the call. The index may be missing, start at 1 or always be 0, and names
+// and ids may be repeated. A name with a new id starts another call, and so does a name with arguments after complete
+// arguments.
 func (a *answerReader) callOf(index int, id, name, args string) *toolCall {
 	at, known := a.callIndex[index]
 	isNew := func(c *toolCall) bool {
@@ -197,25 +192,24 @@ func (a *answerReader) callOf(index int, id, name, args string) *toolCall {
 	if c.id == "" {
 		c.id = id
 	}
-	if name != c.name { // some endpoints repeat the whole name with every piece
+	if name != c.name { // some endpoints repeat the whole name
 		c.name += name
 	}
 	c.args += args
 	return c
 }
 
-// isObject reports whether arguments are a whole JSON object.
 func isObject(args string) bool {
 	return strings.HasPrefix(strings.TrimSpace(args), "{") && json.Valid([]byte(args))
 }
 
-// end sends the last chunk, with the calls, or the error of an answer that did not end.
+// end sends the last chunk, with the calls, or an error if the answer has no end.
 func (a *answerReader) end(yield func(llm.Chunk, error) bool) {
-	// Some endpoints do not say why an answer has ended.
+	// Some endpoints send no finish reason.
 	if a.isWhole && a.finish == "" && (a.hasText || len(a.calls) > 0) {
 		a.finish = llm.FinishStop
 	}
-	// A body can end cleanly in the middle of an answer. Its last call may then lack arguments and must not be run.
+	// The last call may lack arguments and must not run.
 	if a.finish == "" {
 		yield(llm.Chunk{}, &llm.Error{Kind: llm.Unavailable, Provider: a.model.o.Name, Err: client.ErrNoEnd})
 		return
@@ -242,13 +236,12 @@ func (a *answerReader) end(yield func(llm.Chunk, error) bool) {
 	yield(out, nil)
 }
 
-// isMalformedCall reports whether a reason says that Gemini, behind the endpoint, wrote a call that Google cannot read
+// isMalformedCall reports whether Gemini, behind the endpoint, wrote a call that Google cannot read
 // (OpenRouterTeam/openrouter-examples#67).
 func isMalformedCall(reason string) bool {
 	return strings.Contains(strings.ToUpper(reason), "MALFORMED_FUNCTION_CALL")
 }
 
-// readFinish converts a finish reason.
 func readFinish(reason string) llm.Finish {
 	switch reason {
 	case "stop", "tool_calls", "function_call", "end_turn", "eos", "eos_token", "stop_sequence":

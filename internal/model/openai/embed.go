@@ -10,7 +10,7 @@ import (
 	"ravenbot/internal/model/client"
 )
 
-// Embed returns vectors for texts, in their order. It fails if the endpoint sends none for a text.
+// Embed returns vectors for texts, in their order. It fails if a text has no vector.
 func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usage, error) {
 	body, err := json.Marshal(map[string]any{"model": m.o.Model, "input": texts, "encoding_format": "float"})
 	res, err := m.client.Post(ctx, "/embeddings", client.Body(body, err))
@@ -29,7 +29,7 @@ func (m *Model) Embed(ctx context.Context, texts []string) ([][]float32, llm.Usa
 		return nil, llm.Usage{}, m.client.Error(ctx, fmt.Errorf("read embeddings: %w", err))
 	}
 	vectors := make([][]float32, len(texts))
-	// The order of the answer is not promised; each vector names its text.
+	// The API does not promise an order.
 	for _, d := range answer.Data {
 		if d.Index >= 0 && int(d.Index) < len(vectors) {
 			vectors[d.Index] = d.Embedding

@@ -1,10 +1,10 @@
-// Package openai calls any endpoint that offers OpenAI's chat completions: OpenRouter, DeepSeek, Mistral, Ollama, vLLM,
-// Google's compatible API and others.
+// Package openai calls any endpoint with OpenAI's chat completions
+// (https://platform.openai.com/docs/api-reference/chat): OpenRouter, DeepSeek, Mistral, Ollama, vLLM, Google's
+// compatible API and others.
 //
-// Whatever an endpoint adds to an assistant message or a call (reasoning, signatures, unknown fields) goes back to that
-// endpoint unchanged. Wrong types are tolerated in fields that are only counted or compared. A request is sent again
-// only if the endpoint refused its form. The package uses no SDK: OpenAI's SDK loses these additions. API:
-// https://platform.openai.com/docs/api-reference/chat.
+// Additions of an endpoint to an assistant message or a call (reasoning, signatures, unknown fields) go back to that
+// endpoint unchanged. Wrong types are tolerated in fields that are only counted or compared. The package uses no SDK,
+// because OpenAI's SDK loses these additions.
 package openai
 
 import (
@@ -44,17 +44,17 @@ type Model struct {
 	habits habits
 }
 
-// habits are the demands of an endpoint that its refusals have shown. A value is never changed, only replaced.
+// habits are demands of an endpoint that its refusals have shown. A value never changes.
 type habits struct {
-	// placeholder is sent as the reasoning of calls that have none. It is nil if calls need none.
+	// placeholder is the reasoning for calls without any. It is nil if calls need none.
 	placeholder  *string
-	shortIDs     bool     // every id of a call must be nine letters and digits
-	signsCalls   bool     // the first call of a message must have a signature, as of Gemini behind a gateway
-	needsDetails bool     // calls must have reasoning_details with a signature, as of Gemini behind OpenRouter
-	refused      []string // fields that the endpoint adds to messages but refuses in requests
+	shortIDs     bool     // ids of calls must be nine letters and digits
+	signsCalls   bool     // the first call of a message needs a signature (Gemini behind a gateway)
+	needsDetails bool     // calls need reasoning_details with a signature (Gemini behind OpenRouter)
+	refused      []string // additions that the endpoint refuses in requests
 }
 
-// New returns a model. It makes no request, and sets no time limit: ctx of each request does.
+// New returns a model. It makes no request. The context of each request sets the time limit.
 func New(o Options) *Model {
 	header := http.Header{}
 	if o.APIKey != "" {
@@ -72,7 +72,7 @@ func New(o Options) *Model {
 				{Path: "stream_options"},
 				{Path: "temperature"},
 				{Path: "parallel_tool_calls"},
-				// OpenAI's models that reason want the newer name, which many other endpoints do not know.
+				// OpenAI's reasoning models require the newer name, which many other endpoints refuse.
 				{Path: "max_tokens", Instead: "max_completion_tokens"},
 				{Path: "max_completion_tokens"},
 				{Path: "stop"},
@@ -88,7 +88,7 @@ func New(o Options) *Model {
 // ID returns NAME/MODEL.
 func (m *Model) ID() string { return m.o.Name + "/" + m.o.Model }
 
-// Origin returns the ID and the endpoint: additions of one endpoint mean nothing to another.
+// Origin returns the ID and the endpoint, because additions are only for their endpoint.
 func (m *Model) Origin() string { return m.ID() + "@" + client.Place(m.o.BaseURL) }
 
 // Generate streams one answer.
@@ -120,13 +120,12 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// learn returns the habits after a refused request. It returns false if the refusal shows nothing new; sending the
-// request again would not help then.
+// learn returns the habits after a refusal. It returns false if the refusal shows nothing new.
 func (h habits) learn(fault *llm.Error, r llm.Request) (habits, bool) {
 	said := strings.ToLower(fault.Words())
 	isMissing := strings.Contains(said, "must be passed back") || strings.Contains(said, "missing") ||
 		strings.Contains(said, "must be preserved")
-	// DeepSeek and Kimi refuse calls without reasoning, even if another model made the calls.
+	// DeepSeek and Kimi refuse calls without reasoning, even of other models.
 	if strings.Contains(said, "reasoning_content") && isMissing {
 		next := ""
 		if h.placeholder != nil { // some endpoints treat empty text as missing

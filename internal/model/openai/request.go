@@ -17,8 +17,7 @@ import (
 	"ravenbot/internal/model/toolschema"
 )
 
-// request is the body of a chat request (https://platform.openai.com/docs/api-reference/chat/create). Its tools are
-// spliced in.
+// request is the body of a request without its tools.
 type request struct {
 	Model         string         `json:"model"`
 	Messages      []any          `json:"messages"` // message, or a message with additions
@@ -30,7 +29,7 @@ type request struct {
 	Format        map[string]any `json:"response_format,omitempty"`
 }
 
-// message is what one role said, in the API's form.
+// message is a message in the API's form.
 type message struct {
 	Role       string           `json:"role"`
 	Content    any              `json:"content"` // a string, nil, or a list of parts
@@ -38,18 +37,17 @@ type message struct {
 	ToolCallID string           `json:"tool_call_id,omitempty"`
 }
 
-// textPart returns a part of a message that is more than text.
 func textPart(text string) any { return map[string]any{"type": "text", "text": text} }
 
-// encodeRequest returns the body of a request, and the names of parameters that its declarations replace.
+// encodeRequest returns the body of a request, and the renamed parameters of its tools.
 func (m *Model) encodeRequest(r llm.Request, h habits) ([]byte, toolschema.Names, error) {
-	// Without include_usage a stream does not say how many tokens were used.
+	// Without include_usage a stream reports no tokens.
 	q := request{Model: m.o.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true},
 		Temperature: cmp.Or(r.Temperature, m.o.Temperature), MaxTokens: r.OutputLimit(m.o.MaxOutputTokens), Stop: r.Stop}
 	if r.Schema != nil {
 		q.Format = map[string]any{
 			"type":        "json_schema",
-			"json_schema": map[string]any{"name": "answer", "strict": true, "schema": r.Schema}, // strict: the model is held to it
+			"json_schema": map[string]any{"name": "answer", "strict": true, "schema": r.Schema}, // the model must follow it
 		}
 	}
 	if r.System != "" {
@@ -71,14 +69,14 @@ func (m *Model) encodeRequest(r llm.Request, h habits) ([]byte, toolschema.Names
 	return client.Splice("tools", tools, body), names, nil
 }
 
-// messageWriter converts the messages of a request to the API's form, in their order.
+// messageWriter converts the messages of a request in order.
 type messageWriter struct {
 	model  *Model
 	habits habits
-	ids    map[string]string // ids of the calls so far → ids as they are sent
+	ids    map[string]string // ids of calls → ids in the request
 }
 
-// convert returns a message in the API's form, in which each result of a tool is a message of its own.
+// convert returns a message in the API's form. Each result of a tool becomes a message.
 func (w messageWriter) convert(said llm.Message) (out []any, err error) {
 	one := message{Role: string(said.Role)}
 	var texts, tagged []string
@@ -98,7 +96,7 @@ func (w messageWriter) convert(said llm.Message) (out []any, err error) {
 		case p.Media != nil:
 			url := "data:" + p.Media.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Media.Data)
 			images = append(images, map[string]any{"type": "image_url", "image_url": map[string]any{"url": url}})
-		case p.Thought && len(p.Raw) == 0: // it stood in the text
+		case p.Thought && len(p.Raw) == 0: // from tags in the text
 			tagged = append(tagged, p.Text)
 		case p.Thought:
 			if err := added.load(p); err != nil {
@@ -112,12 +110,13 @@ func (w messageWriter) convert(said llm.Message) (out []any, err error) {
 		return out, nil
 	}
 	text := strings.Join(texts, "\n")
-	// MiniMax wants the reasoning of calls back where it stood (https://platform.minimax.io/docs/api-reference/
-	// text-openai-api, seen 2026-11); templates of other models that write tags find it there, too.
+	// MiniMax requires the reasoning of calls at its original place
+	// (https://platform.minimax.io/docs/api-reference/text-openai-api, seen 2026-11), and so do templates of other
+	// models.
 	if len(tagged) > 0 && len(one.ToolCalls) > 0 {
 		text = "<think>" + strings.Join(tagged, "") + "</think>\n\n" + text
 	}
-	// Images need a list of parts; a message with calls alone must have null as its content.
+	// Images need a list of parts. A message with only calls has null as its content.
 	switch thinking, _ := added["content"].(string); {
 	case len(images) > 0:
 		one.Content = append([]any{textPart(text)}, images...)
@@ -141,18 +140,17 @@ func (w messageWriter) convert(said llm.Message) (out []any, err error) {
 	return []any{added.mergeInto(one, w.habits.refused)}, nil
 }
 
-// skipSignature is what Google accepts in place of the signature of a call that another model made.
+// skipSignature is Google's documented signature for calls of other models.
 const skipSignature = "skip_thought_signature_validator"
 
-// noSignature is skipSignature in the form of Google's own endpoint.
 var noSignature = map[string]any{"google": map[string]any{"thought_signature": skipSignature}}
 
-// isGoogle reports whether the endpoint is Google's own, which requires a signature on the first call of a message.
+// isGoogle reports whether the endpoint is Google's, which requires a signature on the first call of a message.
 func (m *Model) isGoogle() bool {
 	return strings.HasSuffix(strings.TrimRight(m.o.BaseURL, "/"), "/v1beta/openai")
 }
 
-// convertCall returns a call in the API's form, with the additions of the endpoint.
+// convertCall returns a call in the API's form, with its additions.
 func (w messageWriter) convertCall(p llm.Part, origin string, isFirst bool) (map[string]any, error) {
 	call, added := map[string]any{}, map[string]any{}
 	if len(p.Raw) > 0 {
@@ -180,11 +178,11 @@ func (w messageWriter) convertCall(p llm.Part, origin string, isFirst bool) (map
 	return call, nil
 }
 
-// isShortID matches ids that every endpoint accepts: Mistral wants nine letters and digits
+// isShortID matches ids that every endpoint accepts. Mistral requires nine letters and digits
 // (https://docs.mistral.ai/api, seen 2026-11).
 var isShortID = text.Pattern(`^[a-zA-Z0-9]{9}$`)
 
-// shortID returns an id that every endpoint accepts. The same id always becomes the same short one.
+// shortID returns an id that every endpoint accepts, always the same one for an id.
 func shortID(id string) string {
 	if isShortID().MatchString(id) {
 		return id
@@ -193,7 +191,7 @@ func shortID(id string) string {
 	return hex.EncodeToString(sum[:5])[:9]
 }
 
-// mergeInto returns a message with the additions that the endpoint does not refuse.
+// mergeInto returns a message with additions, except for refused ones.
 func (a additions) mergeInto(m message, refused []string) any {
 	for _, name := range refused {
 		delete(a, name)
@@ -209,7 +207,7 @@ func (a additions) mergeInto(m message, refused []string) any {
 	return out
 }
 
-// addedFields returns the names of the fields that endpoints have added to messages.
+// addedFields returns the names of the additions in messages.
 func addedFields(messages []llm.Message) []string {
 	all := additions{"reasoning_content": nil}
 	for _, m := range messages {

@@ -9,8 +9,8 @@ import (
 	"ravenbot/internal/core/text"
 )
 
-// geminiKeywords are the keywords that parametersJsonSchema accepts, as Google documents them for its sister field
-// responseJsonSchema, without those of identity. The API refuses the whole request for one unknown keyword.
+// geminiKeywords are the keywords that parametersJsonSchema accepts, according to Google's documentation of
+// responseJsonSchema, without $id and $anchor. The API refuses a request with one unknown keyword.
 var geminiKeywords = []string{"$defs", "$ref", "type", "format", "title", "description", "enum", "items", "prefixItems",
 	"minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties", "required"}
 
@@ -20,21 +20,19 @@ var ofOneType = map[string][]string{
 	"object": {"properties", "required", "additionalProperties"},
 }
 
-// maxDepth is how many levels of a schema Gemini is given; deeper ones allow anything.
+// maxDepth bounds the levels of a schema for Gemini; deeper ones allow anything.
 const maxDepth = 24
 
-// acceptedByGemini matches the names of parameters that Gemini accepts.
 var acceptedByGemini = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
-// converter converts a valid schema to one that Gemini accepts.
 type converter struct {
 	doc   *document
 	names map[string]string // new name → original name
 	left  int               // schemas that may still be converted
 }
 
-// convertForGemini returns a valid schema as Gemini accepts it, and adds the parameters that it renames. What cannot be
-// expressed goes into the descriptions if that helps. It returns nil for a tool without arguments.
+// convertForGemini converts a valid schema, and adds renamed parameters to names. Descriptions get the rules that
+// Gemini cannot express. It returns nil for a tool without arguments.
 func convertForGemini(doc *document, names map[string]string) object {
 	c := &converter{doc, names, maxValues}
 	out := c.convert(doc.top, maxDepth)
@@ -45,14 +43,13 @@ func convertForGemini(doc *document, names map[string]string) object {
 	return out
 }
 
-// convert converts a schema and those in it, down to a depth.
 func (c *converter) convert(in object, depth int) object {
 	out := object{}
 	if c.left--; depth == 0 || c.left < 0 {
 		return out
 	}
 	in = c.mergeAllOf(in, depth == maxDepth)
-	// The definitions of older drafts move to the place where references point today.
+	// References of older drafts point to definitions.
 	if old := objectAt(in, "definitions"); old != nil {
 		defs := maps.Clone(old)
 		maps.Copy(defs, objectAt(in, "$defs"))
@@ -60,7 +57,7 @@ func (c *converter) convert(in object, depth int) object {
 	}
 	ref, isRef := in["$ref"].(string)
 	for k, v := range in {
-		// Beside $ref the API accepts only keywords that begin with $.
+		// Next to $ref the API accepts only keywords that begin with $.
 		if slices.Contains(geminiKeywords, k) && (!isRef || k[0] == '$') {
 			out[k] = c.convertKeyword(k, v, depth)
 		}
@@ -70,7 +67,7 @@ func (c *converter) convert(in object, depth int) object {
 		return out
 	}
 	expandTypes(out)
-	// The API has no const; an enum with one value means the same.
+	// The API has no const.
 	if has(in, "const") {
 		out["enum"] = []any{in["const"]}
 	}
@@ -89,7 +86,6 @@ func (c *converter) convert(in object, depth int) object {
 	return out
 }
 
-// convertKeyword converts the value of a keyword.
 func (c *converter) convertKeyword(k string, v any, depth int) any {
 	switch k {
 	case "properties", "$defs":
@@ -118,7 +114,7 @@ func (c *converter) convertKeyword(k string, v any, depth int) any {
 	return v
 }
 
-// convertValue converts a schema one level deeper; true and false become a schema that allows anything.
+// convertValue converts a schema one level deeper. true and false allow anything.
 func (c *converter) convertValue(v any, depth int) object {
 	s, ok := v.(object)
 	if !ok {
@@ -127,8 +123,8 @@ func (c *converter) convertValue(v any, depth int) object {
 	return c.convert(s, depth-1)
 }
 
-// mergeAllOf returns a copy of a schema with allOf merged into it, as far as that is simple: objects are merged and
-// required lists joined; for anything else the outer schema wins.
+// mergeAllOf returns a copy of a schema with a simple merge of allOf: it merges objects and joins required lists.
+// Otherwise the outer schema wins.
 func (c *converter) mergeAllOf(in object, isTop bool) object {
 	out := maps.Clone(in)
 	drop(out, "allOf")
@@ -138,7 +134,7 @@ func (c *converter) mergeAllOf(in object, isTop bool) object {
 		if !ok {
 			continue
 		}
-		// Of what a reference stands beside, nothing would be left.
+		// Keywords next to $ref would be lost.
 		if t := c.doc.target(part); t != nil && (len(parts) > 1 || has(in, "properties") || isTop) {
 			part = maps.Clone(t)
 			drop(part, "allOf", "$ref", "$defs", "definitions")
@@ -164,8 +160,8 @@ func (c *converter) mergeAllOf(in object, isTop bool) object {
 	return out
 }
 
-// expandTypes writes a list of types as anyOf, because the API accepts only one type. Beside alternatives the list is
-// removed: the model then learns those only.
+// expandTypes converts a list of types to anyOf, because the API accepts only one type. Next to alternatives it only
+// removes the list.
 func expandTypes(out object) {
 	list := listAt(out, "type")
 	if list == nil {
@@ -189,7 +185,7 @@ func expandTypes(out object) {
 	out["anyOf"] = variants
 }
 
-// isUniform reports whether the values are all texts or all numbers, which the API wants.
+// isUniform reports whether all values are texts or all are numbers, as the API requires.
 func isUniform(list []any) bool {
 	texts, numbers := 0, 0
 	for _, v := range list {
@@ -203,7 +199,7 @@ func isUniform(list []any) bool {
 	return texts == len(list) || numbers == len(list)
 }
 
-// geminiName returns a name that Gemini accepts: letters, digits and _, at most 64, not starting with a digit.
+// geminiName returns a name of letters, digits and _, at most 64, that does not begin with a digit.
 func geminiName(name string) string {
 	if acceptedByGemini().MatchString(name) {
 		return name

@@ -11,13 +11,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// draft is the address of the metaschema by which providers check schemas.
+// draft is the metaschema that providers use.
 const draft = "https://json-schema.org/draft/2020-12/schema"
 
-// metaschema returns the compiled metaschema, which the library carries.
 var metaschema = sync.OnceValue(func() *jsonschema.Schema { return jsonschema.NewCompiler().MustCompile(draft) })
 
-// These keywords hold schemas by name, a list of schemas, and one schema.
+// Keywords that contain schemas by name, a list of schemas, and one schema.
 var (
 	schemaMaps  = []string{"properties", "$defs", "definitions", "dependentSchemas"}
 	schemaLists = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
@@ -25,35 +24,32 @@ var (
 		"unevaluatedItems", "unevaluatedProperties", "contentSchema"}
 )
 
-// identities are keywords that need a resolver, that two tools of a request could share, or that mean nothing since
-// draft 2020-12; and patternProperties, whose patterns differ from provider to provider: Anthropic was reported to
-// refuse "^(.*)$" (openclaw/openclaw#29416).
+// identities are keywords that need a resolver, could clash between tools, or mean nothing since draft 2020-12.
+// Patterns in patternProperties differ between providers: Anthropic refused "^(.*)$" (openclaw/openclaw#29416).
 var identities = []string{"$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveAnchor", "$recursiveRef",
 	"$vocabulary", "additionalItems", "dependencies", "patternProperties"}
 
-// compound are the other keywords that may hold an object or a list. Unknown keywords that do are dropped, because
-// some validators look for schemas in them.
+// compound are the other keywords with an object or a list. Unknown ones are dropped, because some validators look for
+// schemas in them.
 var compound = []string{"type", "enum", "const", "default", "examples", "required", "dependentRequired"}
 
-// typeNames are the types of JSON Schema, and what authors write for them. Any other name, such as any, allows every
-// type.
+// typeNames maps the names of types that authors write to types of JSON Schema. Any other name allows all types.
 var typeNames = map[string]string{"string": "string", "integer": "integer", "number": "number", "object": "object",
 	"array": "array", "boolean": "boolean", "null": "null",
 	"str": "string", "text": "string", "int": "integer", "long": "integer", "float": "number", "double": "number",
 	"dict": "object", "map": "object", "list": "array", "tuple": "array", "bool": "boolean", "none": "null"}
 
-// document is a schema that is made valid.
 type document struct {
 	top     object
-	schemas []object // all schemas in it, the outer ones first
+	schemas []object // all schemas in it, outer ones first
 }
 
-// normalize changes a schema to a valid one of draft 2020-12 that refers to nothing outside.
+// normalize changes a schema to a valid one of draft 2020-12 without outside references.
 func normalize(top object) *document {
 	doc := &document{top: top}
 	doc.normalize(top)
 	doc.resolveRefs()
-	// A reference at the top is replaced by what it refers to: providers look for type and properties there.
+	// Providers look for type and properties at the top.
 	for t := doc.target(top); t != nil; t = doc.target(t) {
 		addMissing(top, t)
 	}
@@ -61,7 +57,6 @@ func normalize(top object) *document {
 	return doc
 }
 
-// normalize normalizes a schema and those in it.
 func (doc *document) normalize(s object) {
 	doc.schemas = append(doc.schemas, s)
 	drop(s, identities...)
@@ -89,7 +84,7 @@ func (doc *document) normalize(s object) {
 	}
 }
 
-// normalizeBelow normalizes the schemas in a keyword. Values that cannot hold schemas are left to dropMisfits.
+// normalizeBelow normalizes the schemas in a keyword. dropMisfits handles other values.
 func (doc *document) normalizeBelow(s object, keyword string) {
 	v := s[keyword]
 	list, isList := v.([]any)
@@ -97,7 +92,7 @@ func (doc *document) normalizeBelow(s object, keyword string) {
 	case slices.Contains(schemaMaps, keyword):
 		named := objectAt(s, keyword)
 		for _, name := range slices.Sorted(maps.Keys(named)) {
-			// Up to draft 3 a property said itself that it is required.
+			// Up to draft 3 a property itself was marked as required.
 			if inner := objectAt(named, name); keyword == "properties" && inner != nil && inner["required"] == true {
 				s["required"] = append(listAt(s, "required"), name)
 			}
@@ -118,8 +113,8 @@ func (doc *document) normalizeBelow(s object, keyword string) {
 	}
 }
 
-// normalizeValue returns the schema for a value that stands where a schema belongs. A name or a list of types stands
-// for a schema of that type, any other text for a description, and the rest allows anything.
+// normalizeValue returns the schema for a value in the place of a schema. A name or list of types becomes a schema of
+// that type, another text a description. The rest allows anything.
 func (doc *document) normalizeValue(v any) any {
 	s := object{}
 	switch v := v.(type) {
@@ -137,7 +132,7 @@ func (doc *document) normalizeValue(v any) any {
 	return s
 }
 
-// fitType maps the names of types, and removes them if one of them is unknown.
+// fitType maps the names of types. It removes them if one is unknown.
 func fitType(s object) {
 	given, ok := s["type"].([]any)
 	if name, isText := s["type"].(string); isText {
@@ -175,7 +170,7 @@ func fitType(s object) {
 	}
 }
 
-// types returns the types that a schema allows; it is empty if it allows all of them.
+// types returns the types that a schema allows, or nil for all.
 func types(s object) (names []string) {
 	if name, ok := s["type"].(string); ok {
 		return []string{name}
@@ -186,8 +181,7 @@ func types(s object) (names []string) {
 	return names
 }
 
-// fitEnum removes values that are there twice and those that the type forbids. If it forbids all of them, the type is
-// removed.
+// fitEnum removes duplicates and values of other types. If no value would stay, it removes the type.
 func fitEnum(s object) {
 	var all, allowed []any
 	seen := map[string]bool{}
@@ -212,7 +206,6 @@ func fitEnum(s object) {
 	}
 }
 
-// isOfType reports whether a value is of one of the types.
 func isOfType(v any, kinds []string) bool {
 	kind := "null"
 	switch v := v.(type) {
@@ -233,7 +226,7 @@ func isOfType(v any, kinds []string) bool {
 	return slices.Contains(kinds, kind)
 }
 
-// dropMisfits removes the keywords of a schema that the metaschema refuses. What is in them is normalized already.
+// dropMisfits removes the keywords that the metaschema refuses. Schemas in it are normalized already.
 func dropMisfits(s object) {
 	own, misfits := map[string]any{}, []string{}
 	for k, v := range s {
@@ -257,7 +250,6 @@ func dropMisfits(s object) {
 	drop(s, misfits...)
 }
 
-// appendLocations appends the keywords that an error names.
 func appendLocations(list []string, problem *jsonschema.ValidationError) []string {
 	if len(problem.InstanceLocation) > 0 {
 		list = append(list, problem.InstanceLocation[0])

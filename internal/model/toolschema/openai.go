@@ -9,17 +9,16 @@ import (
 	"ravenbot/internal/core/text"
 )
 
-// maxName is the longest name of a parameter that all providers accept.
+// maxName bounds the names of parameters for all providers.
 const maxName = 64
 
-// acceptedByAnthropic matches the names of parameters that Anthropic accepts at the top of a schema
-// (anthropics/claude-code#79418).
+// acceptedByAnthropic matches names of parameters at the top of a schema (anthropics/claude-code#79418).
 var acceptedByAnthropic = text.Pattern(`^[a-zA-Z0-9_.-]{1,64}$`)
 
-// fitTop changes a valid schema to one that OpenAI and Anthropic accept, and adds the parameters that it renames.
+// fitTop changes a valid schema for OpenAI and Anthropic, and adds renamed parameters to names.
 func fitTop(doc *document, names map[string]string) {
-	// Providers compile patterns with engines of their own, and refuse what those do not know: OpenAI forbids look-around
-	// (pleaseai/shunt#488), llama.cpp wants both anchors (openclaw/openclaw#114114).
+	// Providers use different engines for patterns: OpenAI forbids look-around (pleaseai/shunt#488), llama.cpp requires
+	// both anchors (openclaw/openclaw#114114).
 	for _, s := range doc.schemas {
 		if p, ok := s["pattern"].(string); ok {
 			addNotes(s, note("pattern", p))
@@ -32,7 +31,7 @@ func fitTop(doc *document, names map[string]string) {
 	if properties == nil { // OpenAI says "object schema missing properties"
 		properties = object{}
 	}
-	// Both refuse alternatives at the top: the parameters that they name may be given.
+	// Both refuse alternatives at the top. All of their parameters are then optional.
 	for _, k := range []string{"allOf", "anyOf", "oneOf"} {
 		for _, one := range listAt(top, k) {
 			part, _ := one.(object)
@@ -53,7 +52,7 @@ func fitTop(doc *document, names map[string]string) {
 	filterRequired(top, rename)
 }
 
-// renameProperties returns the properties under their new names, and adds those that are renamed to names.
+// renameProperties renames properties, and adds the original names to names.
 func renameProperties(properties object, rename func(string) string, names map[string]string) object {
 	renamed := object{}
 	for name, one := range properties {
@@ -66,7 +65,7 @@ func renameProperties(properties object, rename func(string) string, names map[s
 	return renamed
 }
 
-// filterRequired leaves those of the required parameters that are defined, under their new names.
+// filterRequired renames required parameters and drops undefined ones.
 func filterRequired(s object, rename func(string) string) {
 	properties := objectAt(s, "properties")
 	kept := []any{}
@@ -85,8 +84,8 @@ func filterRequired(s object, rename func(string) string) {
 	}
 }
 
-// replaceName returns a name of ASCII letters, digits and the characters of others, of most bytes at the most. It ends
-// in a hash of the original, so that two names that are replaced stay different.
+// replaceName returns a name of ASCII letters, digits and the characters in others, of at most most bytes. A hash of
+// the original at the end keeps names different.
 func replaceName(name, others string, most int) string {
 	safe := strings.Map(func(c rune) rune {
 		if '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || strings.ContainsRune(others, c) {
@@ -99,7 +98,7 @@ func replaceName(name, others string, most int) string {
 	return safe[:min(len(safe), most-len(suffix))] + suffix
 }
 
-// note returns in words what a schema cannot express; it is empty if that is long.
+// note describes a keyword that a schema cannot express. It is empty for long values.
 func note(keyword string, v any) string {
 	if value := encode(v); len(value) < 200 {
 		return keyword + ": " + string(value)
@@ -107,7 +106,6 @@ func note(keyword string, v any) string {
 	return ""
 }
 
-// addNotes adds notes to the description of a schema.
 func addNotes(s object, notes ...string) {
 	notes = slices.DeleteFunc(notes, func(n string) bool { return n == "" })
 	if len(notes) > 0 {

@@ -9,15 +9,14 @@ import (
 	"ravenbot/internal/core/text"
 )
 
-// maxChain is how many references may follow one another without a keyword between them.
+// maxChain bounds direct chains of references.
 const maxChain = 32
 
-// plainRef matches references that mean the same to every provider and in every dialect.
+// plainRef matches references that every provider and dialect supports.
 var plainRef = text.Pattern(`^#(?:/(?:\$defs|definitions)/[A-Za-z0-9._-]{1,64})?$`)
 
-// resolveRefs removes the references that lead nowhere, outside or to themselves, so that their schemas allow anything.
-// References to other places than definitions get a definition, because those places may change and not all providers
-// look there.
+// resolveRefs removes references to nothing, to the outside and to themselves, so that their schemas allow anything.
+// References to other places than definitions get a definition, because those places may change.
 func (doc *document) resolveRefs() {
 	for _, s := range doc.schemas {
 		if doc.target(s) == nil {
@@ -41,7 +40,7 @@ func (doc *document) resolveRefs() {
 	}
 }
 
-// ends reports whether a reference leads to a schema in the end, not in a circle.
+// ends reports whether a chain of references ends.
 func (doc *document) ends(s object) bool {
 	for range maxChain {
 		if s = doc.target(s); s == nil {
@@ -51,7 +50,6 @@ func (doc *document) ends(s object) bool {
 	return false
 }
 
-// define adds a schema to the definitions and returns the reference to it.
 func (doc *document) define(s object) string {
 	defs := objectAt(doc.top, "$defs")
 	if defs == nil {
@@ -66,7 +64,7 @@ func (doc *document) define(s object) string {
 	return "#/$defs/" + name
 }
 
-// target returns the schema that the reference of a schema leads to, or nil if it leads to none in the document.
+// target returns the schema that a reference leads to, or nil if it is not in the document.
 func (doc *document) target(s object) object {
 	ref, _ := s["$ref"].(string)
 	pointer, err := url.PathUnescape(strings.TrimPrefix(ref, "#"))

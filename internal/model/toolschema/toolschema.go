@@ -1,8 +1,7 @@
-// Package toolschema declares tools to model providers with schemas that no provider refuses: a provider refuses a
-// whole request for the schema of one tool, and the schemas are written by strangers. It promises that a schema that
-// needs no change keeps its bytes, and any other one has sorted keys; and that no
-// schema makes it panic, load anything or take long. A fitted schema may allow more than the original, and its
-// parameters may have other names: whoever runs a call restores the names and checks the arguments against the
+// Package toolschema declares tools with schemas that no provider refuses, because a provider refuses a whole request
+// for one schema, and strangers write the schemas. It promises that a valid schema keeps its bytes, and any other one
+// gets sorted keys; and that no schema makes it panic, load anything or take long. A fitted schema may allow more than
+// the original, and its parameters may have other names: callers restore the names and check arguments against the
 // original schema.
 package toolschema
 
@@ -15,25 +14,24 @@ import (
 	"ravenbot/internal/core/llm"
 )
 
-// Dialect is the form in which a provider accepts schemas.
+// Dialect is a form of schemas.
 type Dialect int
 
 const (
-	// JSONSchema is what the APIs of OpenAI and Anthropic accept: JSON Schema of draft 2020-12 for an object with
-	// properties, without alternatives at the top.
+	// JSONSchema is for OpenAI and Anthropic: JSON Schema of draft 2020-12 for an object with properties, without
+	// alternatives at the top.
 	JSONSchema Dialect = iota
-	// Gemini is what parametersJsonSchema of Gemini's API accepts: some keywords of JSON Schema, one type a schema.
+	// Gemini is for parametersJsonSchema: some keywords of JSON Schema, one type a schema.
 	Gemini
 )
 
-// Names are the parameters that were renamed: tool → new name → original name.
+// Names are renamed parameters: tool → new name → original name.
 type Names map[string]map[string]string
 
-// maxFitted is how many fitted schemas a Declarer keeps.
 const maxFitted = 4096
 
-// Declarer encodes the declarations of tools. It keeps the last ones and the fitted schemas, because the same tools
-// are declared for every message. It is safe for concurrent use.
+// Declarer encodes the declarations of tools. It caches the last ones and the fitted schemas. It is safe for concurrent
+// use.
 type Declarer struct {
 	dialect Dialect
 	key     string // of the schema in a declaration
@@ -46,21 +44,19 @@ type Declarer struct {
 	names   Names // never changed after it was returned
 }
 
-// fitted is a schema as a provider accepts it, with the parameters that were renamed: new name → original name.
+// fitted is a fitted schema with renamed parameters: new name → original name.
 type fitted struct {
 	schema json.RawMessage
 	names  map[string]string
 }
 
-// New returns a Declarer whose declarations are objects with name, description and the schema under a key. The schema
-// is missing for a tool without arguments in the Gemini dialect. The function wrap, which may be nil, returns the form
-// in which the API takes such an object.
+// New returns a Declarer whose declarations contain name, description and the schema under a key. The schema is missing
+// for a tool without arguments in the Gemini dialect. wrap returns the API's form of a declaration; it may be nil.
 func New(d Dialect, key string, wrap func(declaration map[string]any) any) *Declarer {
 	return &Declarer{dialect: d, key: key, wrap: wrap, fitted: map[string]fitted{}}
 }
 
-// Declare returns the declarations of tools as a JSON array, and the names of parameters that differ from the original
-// ones. The names belong to these declarations; another call may declare other tools meanwhile.
+// Declare returns the declarations of tools as a JSON array, and their renamed parameters.
 func (d *Declarer) Declare(tools []llm.ToolSpec) (json.RawMessage, Names) {
 	isSame := func(a, b llm.ToolSpec) bool {
 		return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Schema, b.Schema)
@@ -95,7 +91,6 @@ func (d *Declarer) Declare(tools []llm.ToolSpec) (json.RawMessage, Names) {
 	return d.encoded, d.names
 }
 
-// fit returns a fitted schema, from the cache if it is there. The caller holds the lock.
 func (d *Declarer) fit(schema json.RawMessage) fitted {
 	if f, ok := d.fitted[string(schema)]; ok {
 		return f
@@ -108,8 +103,8 @@ func (d *Declarer) fit(schema json.RawMessage) fitted {
 	return f
 }
 
-// Restore returns the arguments of a call under the names that the tool knows. Arguments without renamed parameters,
-// and those that are no JSON object, are returned as they are.
+// Restore returns the arguments of a call with original names. It returns arguments unchanged if they are not a JSON
+// object, or need no change.
 func (n Names) Restore(tool string, args json.RawMessage) json.RawMessage {
 	names := n[tool]
 	var given map[string]any
@@ -122,7 +117,7 @@ func (n Names) Restore(tool string, args json.RawMessage) json.RawMessage {
 	return restored
 }
 
-// restore renames the keys of a value at any depth, and reports whether there were any to rename.
+// restore renames keys at any depth. It returns false if there are none to rename.
 func restore(v any, names map[string]string) (found bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -143,11 +138,10 @@ func restore(v any, names map[string]string) (found bool) {
 	return found
 }
 
-// Fit returns a schema in a dialect. It returns nil for a tool without arguments in the Gemini dialect.
+// Fit returns a schema in a dialect, or nil for a tool without arguments in the Gemini dialect.
 func Fit(d Dialect, schema json.RawMessage) json.RawMessage { return fit(d, schema).schema }
 
-// fit returns a schema in a dialect. A schema that is no JSON object, or too large, becomes the schema of an object
-// with any properties.
+// fit returns a schema in a dialect. An invalid or too large schema becomes an object with any properties.
 func fit(d Dialect, schema json.RawMessage) fitted {
 	top, ok := read(schema)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Limits of the schemas that are read: they bound the time and memory that a stranger's schema costs.
+// Limits of schemas, which bound their time and memory.
 const (
 	maxBytes  = 256 << 10
 	maxValues = 10_000
@@ -17,13 +17,11 @@ const (
 // object is a decoded JSON object. Its numbers are json.Number.
 type object = map[string]any
 
-// objectAt returns the object at a key, or nil if there is none.
 func objectAt(o object, key string) object {
 	inner, _ := o[key].(object)
 	return inner
 }
 
-// listAt returns the list at a key, or nil if there is none.
 func listAt(o object, key string) []any {
 	list, _ := o[key].([]any)
 	return list
@@ -40,7 +38,6 @@ func drop(o object, keys ...string) {
 	}
 }
 
-// addMissing sets the keys of another object that o does not have.
 func addMissing(o, other object) {
 	for k, v := range other {
 		if !has(o, k) {
@@ -49,7 +46,7 @@ func addMissing(o, other object) {
 	}
 }
 
-// read returns the JSON object in raw. It returns false for anything else, and for an object beyond the limits.
+// read returns the JSON object in raw. It returns false for other JSON, and beyond the limits.
 func read(raw json.RawMessage) (object, bool) {
 	if len(raw) > maxBytes || !json.Valid(raw) {
 		return nil, false
@@ -65,8 +62,7 @@ func read(raw json.RawMessage) (object, bool) {
 	return top, left >= 0
 }
 
-// bound returns a decoded value with numbers as boundNumber returns them and at most the given levels. It subtracts the
-// number of values from left.
+// bound returns a decoded value with bounded numbers and levels. It subtracts the number of values from left.
 func bound(v any, levels int, left *int) any {
 	*left--
 	switch v := v.(type) {
@@ -90,8 +86,8 @@ func bound(v any, levels int, left *int) any {
 	return v
 }
 
-// boundNumber returns a number that costs little to calculate with. It is exact if it is short and has no exponent,
-// otherwise a float64. It is nil if a float64 cannot hold it.
+// boundNumber returns a number that costs little to calculate with: exact if it is short and has no exponent, otherwise
+// a float64, or nil if a float64 is too small.
 func boundNumber(n json.Number) any {
 	if len(n) <= 32 && !strings.ContainsAny(n.String(), "eE") {
 		return n

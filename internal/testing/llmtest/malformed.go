@@ -8,7 +8,7 @@ import (
 	"ravenbot/internal/core/llm"
 )
 
-// Malformed returns which rule of the providers the messages of a request break, or "".
+// Malformed returns the rule of providers that the messages of a request break, or "".
 func Malformed(messages []llm.Message) string {
 	if len(messages) == 0 || messages[0].Role != llm.User {
 		return "no user message first"
