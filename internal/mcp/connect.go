@@ -24,13 +24,6 @@ import (
 // discoverTimeout bounds how long an HTTP server may take to answer server/discover.
 const discoverTimeout = 5 * time.Second
 
-// learned holds facts from an earlier connection, so that the next attempt does not try other transports and protocols
-// first. A failed attempt resets it.
-type learned struct {
-	transport string // Stdio, HTTP or SSE
-	era       era
-}
-
 // connection is one live connection. The goroutine of server.run makes it, and any number of calls use it at a time.
 // Fields without a lock are set before connect returns, and only read later.
 type connection struct {
@@ -94,15 +87,14 @@ func (s *server) connect(ctx context.Context) (*connection, error) {
 	began := s.o.Now()
 	conn, err := s.dial(ctx)
 	if err != nil {
-		s.learned = learned{} // another program may run there now
+		s.learned = unknown // another program may run there now
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return nil, s.explainConnectError(err, began)
 	}
-	s.learned.transport, s.learned.era = conn.info.transport, legacy
-	if sdk.IsModernProtocol(conn.info.protocol) {
-		s.learned.era = modern
+	if s.learned = legacy; sdk.IsModernProtocol(conn.info.protocol) {
+		s.learned = modern
 	}
 	return conn, nil
 }
@@ -127,9 +119,9 @@ func (s *server) dial(ctx context.Context) (*connection, error) {
 		return nil, errors.New("its url is not an http or https address")
 	}
 	switch {
-	case s.c.Transport == HTTP || s.learned.transport == HTTP:
+	case s.c.Transport == HTTP:
 		return s.connectHTTP(ctx, at)
-	case s.c.Transport == SSE || s.learned.transport == SSE:
+	case s.c.Transport == SSE:
 		return s.connectSSE(ctx, at)
 	}
 	conn, err := s.connectHTTP(ctx, at)
@@ -155,7 +147,7 @@ func checkProtocol(version string) error {
 func (s *server) protocolEra() era {
 	switch {
 	case s.c.Protocol == "":
-		return s.learned.era
+		return s.learned
 	case sdk.IsModernProtocol(s.c.Protocol):
 		return modern
 	}
@@ -281,13 +273,9 @@ func (c *connection) watchChanges() {
 		c.runInBackground(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 			defer cancel()
-			request := transport.JSONRPCRequest{
-				JSONRPC: sdk.JSONRPC_VERSION,
-				ID:      sdk.NewRequestId("level"),
-				Method:  "logging/setLevel",
-				Params:  map[string]string{"level": "info"},
-			}
-			_, _ = c.client.GetTransport().SendRequest(ctx, request) // if the server refuses, its default level applies
+			request := sdk.SetLevelRequest{}
+			request.Params.Level = sdk.LoggingLevelInfo
+			_ = c.client.SetLevel(ctx, request) // if the server refuses, its default level applies
 		})
 	}
 	filter := sdk.SubscriptionFilter{
@@ -327,9 +315,6 @@ func (c *connection) handleNotification(n sdk.JSONRPCNotification) {
 	}
 }
 
-// requestCheck makes the supervisor check whether the server is alive.
-func (c *connection) requestCheck() { wake(c.checkWanted) }
-
 // wake signals a channel of size 1 without waiting. Several signals count as one.
 func wake(ch chan<- struct{}) {
 	select {
@@ -353,7 +338,7 @@ func (c *connection) noteFailure(err error) {
 		c.fail(errors.New("the server has forgotten the session"))
 	// The server may only be slow. The supervisor checks it first, because a lost connection fails all other calls.
 	case errors.As(err, &failed), errors.As(err, &late):
-		c.requestCheck()
+		wake(c.checkWanted)
 	}
 }
 
@@ -415,6 +400,3 @@ type authorizationError interface {
 	error
 	Authorizing()
 }
-
-// isMethodNotFound reports whether a server does not know a method, such as tools/list of a server without tools.
-func isMethodNotFound(err error) bool { return errors.Is(err, sdk.ErrMethodNotFound) }

@@ -178,7 +178,7 @@ func TestProtocolEra(t *testing.T) {
 		{"2026-07-28", legacy, modern},
 	} {
 		s := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x", Protocol: tt.protocol}}})).server("a"))
-		s.learned.era = tt.learned
+		s.learned = tt.learned
 		if got := s.protocolEra(); got != tt.want {
 			t.Errorf("%q with %v learned: %v, want %v", tt.protocol, tt.learned, got, tt.want)
 		}
@@ -193,9 +193,9 @@ func TestProtocolEra(t *testing.T) {
 // After a failed attempt another program may run there: the next one tries everything.
 func TestConnect_Fails_ForgetsWhatWasLearned(t *testing.T) {
 	s := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "no-such-program"}}})).server("a"))
-	s.learned = learned{Stdio, legacy}
-	if _, err := s.connect(t.Context()); err == nil || s.learned != (learned{}) {
-		t.Errorf("still known is %+v; error %v", s.learned, err)
+	s.learned = legacy
+	if _, err := s.connect(t.Context()); err == nil || s.learned != unknown {
+		t.Errorf("still known is %v; error %v", s.learned, err)
 	}
 }
 

@@ -14,6 +14,3 @@ func ownGroup() *syscall.SysProcAttr { return nil }
 func signalGroup(leader *os.Process, _ syscall.Signal) {
 	_ = leader.Kill() // fails only if the process has ended
 }
-
-// awaitExit returns false: this system cannot wait without reaping.
-func awaitExit(int) bool { return false }

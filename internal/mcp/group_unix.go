@@ -13,6 +13,3 @@ func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true
 func signalGroup(leader *os.Process, sig syscall.Signal) {
 	_ = syscall.Kill(-leader.Pid, sig) // fails only if the group is empty
 }
-
-// awaitExit returns false: this system cannot wait without reaping.
-func awaitExit(int) bool { return false }

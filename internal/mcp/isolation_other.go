@@ -10,10 +10,10 @@ import (
 // isolateThread does nothing: isolation needs Linux. It returns an error if isolation is required.
 func isolateThread(g guarded, withoutNetwork bool) ([]string, error) {
 	if g.isStrict {
-		return nil, errors.New("mcp.isolation is strict, which can be enforced on Linux alone")
+		return nil, errors.New("mcp.isolation strict works only on Linux")
 	}
 	if withoutNetwork {
-		return nil, errors.New("its network is to be none, which can be enforced on Linux alone")
+		return nil, errors.New("network none works only on Linux")
 	}
 	return []string{"can open every file that the bot can: there is no isolation on " + runtime.GOOS}, nil
 }
@@ -24,3 +24,8 @@ func makeHomeCaches() {}
 func isMainThread() bool { return false }
 
 func limitProcess(int, int64) string { return "has no limits of its resources" }
+
+// awaitExit returns false: this system cannot wait without reaping.
+func awaitExit(int) bool { return false }
+
+func usageOf(int) groupUsage { return groupUsage{} }

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -195,11 +194,7 @@ func progressNote(fields map[string]any) string {
 func (c *connection) handleLog(fields map[string]any) {
 	data, isText := fields["data"].(string)
 	if !isText {
-		encoded, err := json.Marshal(fields["data"])
-		if err != nil {
-			return
-		}
-		data = string(encoded)
+		data = string(encodeJSON(fields["data"])) // it came as JSON
 	}
 	level, _ := fields["level"].(string)
 	if name, _ := fields["logger"].(string); name != "" {
@@ -219,17 +214,13 @@ func (c *connection) callsBehind(ctx context.Context) []*pendingCall {
 	defer c.mu.Unlock()
 	var all []*pendingCall
 	for _, f := range c.calls {
-		if len(all) > 0 && !f.hasCallerOf(all[0]) {
+		if len(all) > 0 && (f.caller.User.ID != all[0].caller.User.ID ||
+			f.caller.Conversation != all[0].caller.Conversation) {
 			return nil
 		}
 		all = append(all, f)
 	}
 	return all
-}
-
-// hasCallerOf reports whether two calls have the same user and conversation.
-func (f *pendingCall) hasCallerOf(o *pendingCall) bool {
-	return f.caller.User.ID == o.caller.User.ID && f.caller.Conversation == o.caller.Conversation
 }
 
 // pauseCalls pauses the timeouts of calls until end is called. The returned context has the values of the first call.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -252,7 +253,7 @@ func (c *connection) listLines(ctx context.Context, kind, key string) string {
 			return listers[kind](ctx, c.client, page)
 		})
 		if err != nil {
-			if isMethodNotFound(err) { // servers may lack resource templates
+			if errors.Is(err, sdk.ErrMethodNotFound) { // servers may lack resource templates
 				break
 			}
 			return c.s.failureText(err)

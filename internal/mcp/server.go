@@ -77,7 +77,7 @@ type server struct {
 
 	savingPins sync.Mutex // held while pins are saved
 
-	learned     learned // used only by run
+	learned     era // of the last connection; used only by run
 	restoreOnce sync.Once
 	restored    bool // its tools are known from an earlier process
 }
@@ -162,7 +162,10 @@ func (s *server) run(ctx context.Context) {
 		case reached == callAnswered || reached == toolsListed && s.o.Now().Sub(began) >= steadyAfter:
 			failures = 0
 		case reached == notConnected:
-			s.dropTools()
+			s.mu.Lock()
+			s.listing, s.inspected, s.instructionWarnings = listing{}, nil, nil
+			s.decisions, s.tools = nil, nil
+			s.mu.Unlock()
 		}
 		failures++
 		wait := retryDelay(failures, rand.Float64())
@@ -380,13 +383,6 @@ func (s *server) markStopped() {
 	s.mu.Unlock()
 	s.setState(Stopped, "")
 	s.endFirstAttempt()
-}
-
-func (s *server) dropTools() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.listing, s.inspected, s.instructionWarnings = listing{}, nil, nil
-	s.decisions, s.tools = nil, nil
 }
 
 // offeredTools returns the tools that may be called now. A server keeps its tools after a lost connection until an

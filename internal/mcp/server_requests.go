@@ -149,11 +149,7 @@ func (c *connection) requestHandler(p httpPoster) transport.RequestHandler {
 }
 
 // answerFor answers a request of the server in the background. f is the call on whose stream it came, or nil.
-func (c *connection) answerFor(
-	f *pendingCall,
-	r transport.JSONRPCRequest,
-	reply func(context.Context, []byte) error,
-) {
+func (c *connection) answerFor(f *pendingCall, r transport.JSONRPCRequest, reply func(context.Context, []byte) error) {
 	c.runInBackground(func(ctx context.Context) {
 		if f != nil {
 			ctx = context.WithValue(ctx, callKey{}, f)

@@ -185,13 +185,13 @@ func TestWatch_SuspectServer_HasToAnswer(t *testing.T) {
 				}
 				ended := watchFor(t, s, conn)
 				synctest.Wait()
-				conn.requestCheck()
+				wake(conn.checkWanted)
 				if tt.want == 0 {
 					time.Sleep(1600 * time.Millisecond)
 					if m.count("tools/list") != 2 {
 						t.Errorf("%d lists", m.count("tools/list"))
 					}
-					conn.requestCheck()
+					wake(conn.checkWanted)
 					time.Sleep(time.Minute)
 					if n := m.count("tools/list"); n < 3 || !tt.isSilent && n > 3 {
 						t.Errorf("%d lists after another request", n)

@@ -46,7 +46,10 @@ func (s *sseTransport) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.work.Go(func() { s.readStream(resp.Body) })
+	s.work.Go(func() {
+		defer resp.Body.Close()
+		s.fail(fmt.Errorf("the event stream ended: %w", readEvents(resp.Body, s.handleEvent)))
+	})
 	select {
 	case <-s.endpointKnown:
 		return nil
@@ -127,11 +130,6 @@ func checkStatus(status int) error {
 		return nil
 	}
 	return statusError(status)
-}
-
-func (s *sseTransport) readStream(body io.ReadCloser) {
-	defer body.Close()
-	s.fail(fmt.Errorf("the event stream ended: %w", readEvents(body, s.handleEvent)))
 }
 
 // readEvents calls handle for each event until the stream ends or handle fails. It returns the error.

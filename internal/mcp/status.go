@@ -104,7 +104,7 @@ func (s *server) status() Status {
 		}
 	}
 	if s.conn != nil && s.o.Now().Sub(s.checkedAt) > s.o.StatusTTL {
-		s.conn.requestCheck()
+		wake(s.conn.checkWanted)
 	}
 	return st
 }

@@ -234,7 +234,10 @@ func (s *stdioTransport) runProcess(started chan<- error) {
 	reading.Go(func() { s.readOutput(); close(outputEnded) })
 	reading.Go(s.readErrors)
 	work.Go(func() { reading.Wait(); close(drained) })
-	work.Go(func() { s.watchOutputEnd(outputEnded) })
+	work.Go(func() {
+		<-outputEnded
+		s.failUnlessEnded(errors.New("it closed its output"))
+	})
 	work.Go(s.writeMessages)
 	work.Go(s.limitUsage)
 	started <- nil
@@ -252,14 +255,8 @@ func (s *stdioTransport) watchGroup() (done func()) {
 	return <-watched
 }
 
-// watchOutputEnd ends the connection if the process closes its output but goes on.
-func (s *stdioTransport) watchOutputEnd(outputEnded <-chan struct{}) {
-	<-outputEnded
-	// An ending process closes its output first: reap then has the better reason.
-	s.failUnlessEnded(errors.New("it closed its output"))
-}
-
-// failUnlessEnded ends the connection, unless it ends for another reason in a moment.
+// failUnlessEnded ends the connection, unless it ends for another reason in a moment: an ending process closes its
+// streams first, and reap then has the better reason.
 func (s *stdioTransport) failUnlessEnded(reason error) {
 	select {
 	case <-s.done:
@@ -353,7 +350,6 @@ func (s *stdioTransport) writeMessages() {
 				_, err = s.in.Write(message)
 			}
 			if err != nil {
-				// An ending process closes its input, too: reap then has the better reason.
 				s.failUnlessEnded(fmt.Errorf("it does not take messages: %w", err))
 				return
 			}

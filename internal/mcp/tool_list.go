@@ -132,7 +132,7 @@ func (c *connection) listPage(
 		return *raw, offered, nil
 	case *raw != nil: // the library could not decode the page
 		return *raw, nil, nil
-	case isMethodNotFound(err):
+	case errors.Is(err, sdk.ErrMethodNotFound):
 		return json.RawMessage(`{"tools":[]}`), nil, nil
 	}
 	c.noteFailure(err)

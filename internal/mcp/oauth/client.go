@@ -154,10 +154,7 @@ func (s *session) authenticate(r url.Values, header http.Header, c client, audie
 	case none:
 		r.Set("client_id", c.ID)
 	default:
-		return fmt.Errorf(
-			"the authorization server wants clients to prove themselves by %.100q, which the bot does not know",
-			c.Method,
-		)
+		return fmt.Errorf("the bot does not support the authentication method %.100q of the authorization server", c.Method)
 	}
 	return nil
 }

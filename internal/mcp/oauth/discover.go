@@ -91,10 +91,7 @@ func (s *session) chooseIssuers(named []string) ([]string, error) {
 	case len(named) == 0:
 		return nil, errors.New("the server's metadata names no authorization server")
 	case s.e.Issuer != "" && known < 0:
-		return nil, fmt.Errorf(
-			"the server names the authorization server %.200q, and not the one that is configured",
-			named[0],
-		)
+		return nil, fmt.Errorf("the server names the authorization server %.200q, not the configured one", named[0])
 	case known >= 0 && (s.e.Issuer != "" || s.rec.Refresh != ""):
 		return named[known : known+1], nil
 	case known > 0:
@@ -233,11 +230,8 @@ func (s *session) fetchServerMetadata(ctx context.Context, issuer string) (authS
 		}
 		// RFC 8414, 3.3: another issuer may be an attempt to mix up two servers.
 		if !isSameIssuer(d.text("issuer"), issuer) {
-			return authServer{}, fmt.Errorf(
-				"the metadata of the authorization server %s name another issuer, %.200q: sign-in stopped",
-				issuer,
-				d.text("issuer"),
-			)
+			return authServer{}, fmt.Errorf("the metadata of the authorization server %s name another issuer, %.200q: "+
+				"sign-in stopped", issuer, d.text("issuer"))
 		}
 		return s.readMetadata(d)
 	}

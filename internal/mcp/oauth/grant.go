@@ -89,10 +89,8 @@ func (s *session) readToken(d document) (record, error) {
 		return record{}, errors.New("the authorization server returned no token that can be sent")
 	// Some servers omit the type, although RFC 6749, 5.1, demands it.
 	case d.text("token_type") != "" && !strings.EqualFold(d.text("token_type"), "bearer"):
-		return record{}, fmt.Errorf(
-			"the authorization server returned a token of the type %q, which the bot does not know",
-			printable(d.text("token_type")),
-		)
+		return record{}, fmt.Errorf("the authorization server returned a token of the type %q, not bearer",
+			printable(d.text("token_type")))
 	}
 	if seconds := lifetime(d["expires_in"]); seconds > 0 {
 		t.Expires = s.b.o.Now().Add(time.Duration(seconds) * time.Second)

@@ -205,7 +205,7 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 		{"an endpoint that is no address", func(p *peer) { p.named.more["token_endpoint"] = "javascript:alert(1)" }, Entry{}, "not an address"},
 		{"an endpoint in a file", func(p *peer) { p.named.more["authorization_endpoint"] = "file://x/etc/passwd" }, Entry{}, "not https"},
 		{"no token endpoint", func(p *peer) { p.named.more["token_endpoint"] = nil }, Entry{}, "no token endpoint"},
-		{"not the issuer configured", func(*peer) {}, Entry{Issuer: "https://ours.example"}, "not the one that is configured"},
+		{"not the issuer configured", func(*peer) {}, Entry{Issuer: "https://ours.example"}, "not the configured one"},
 		{"no metadata", func(p *peer) { p.named.where = "/nowhere" }, Entry{}, "does not describe itself"},
 		{"2025-03-26, not the issuer configured", func(p *peer) { p.inHeader, p.metadata = false, "" }, Entry{Issuer: "https://ours.example"}, "does not name the authorization server"},
 		{"endless metadata", func(p *peer) { p.named.more["x"] = strings.Repeat("x", maxDocument) }, Entry{}, "too large"},

@@ -32,9 +32,14 @@ func (c *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			closeBody(r)
 			return nil, wrapFailure(r.Context(), err)
 		}
-		attempt, err := withToken(r, token, try)
-		if err != nil {
-			return nil, err
+		attempt := r.Clone(r.Context())
+		if token != "" {
+			attempt.Header.Set("Authorization", "Bearer "+token)
+		}
+		if try > 1 && r.GetBody != nil {
+			if attempt.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
 		}
 		resp, err := c.next.RoundTrip(attempt)
 		if err != nil {
@@ -68,22 +73,6 @@ func wrapFailure(ctx context.Context, err error) error {
 		return err
 	}
 	return signInFailure{err}
-}
-
-// withToken returns the request with the token. Attempts after the first use a new copy of the body.
-func withToken(r *http.Request, token string, try int) (*http.Request, error) {
-	attempt := r.Clone(r.Context())
-	if token != "" {
-		attempt.Header.Set("Authorization", "Bearer "+token)
-	}
-	if try > 1 && r.GetBody != nil {
-		body, err := r.GetBody()
-		if err != nil {
-			return nil, err
-		}
-		attempt.Body = body
-	}
-	return attempt, nil
 }
 
 func closeBody(r *http.Request) {

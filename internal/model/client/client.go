@@ -239,11 +239,15 @@ func (c *Client) adapt(body []byte) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// decodeObject decodes a JSON object without rounding its numbers.
-func decodeObject(raw []byte) (object map[string]any, err error) {
+// Decode decodes JSON without rounding its numbers.
+func Decode(raw []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	if err := d.Decode(&object); err != nil {
+	return d.Decode(v)
+}
+
+func decodeObject(raw []byte) (object map[string]any, err error) {
+	if err := Decode(raw, &object); err != nil {
 		return nil, fmt.Errorf("merge the fields of a request: %w", err)
 	}
 	return object, nil

@@ -1,12 +1,12 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 
 	"ravenbot/internal/core/llm"
+	"ravenbot/internal/model/client"
 )
 
 // additions are fields that an endpoint adds to an assistant message or a call: reasoning_content (DeepSeek, Kimi,
@@ -23,7 +23,7 @@ var ownFields = []string{
 // add adds a piece of a field from a stream.
 func (a additions) add(name string, raw json.RawMessage) {
 	var v any
-	if decode(raw, &v) != nil || isEmpty(v) {
+	if client.Decode(raw, &v) != nil || isEmpty(v) {
 		return
 	}
 	a[name] = mergePieces(name, a[name], v)
@@ -41,13 +41,6 @@ func isEmpty(v any) bool {
 		return len(v) == 0
 	}
 	return false
-}
-
-// decode decodes JSON without rounding its numbers.
-func decode(raw []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	return d.Decode(v)
 }
 
 // labels are fields that are complete in each piece of a stream.
@@ -136,7 +129,7 @@ func (a additions) load(p llm.Part) error {
 	}
 	var fields map[string]any
 	if len(k.Fields) > 0 {
-		if err := decode(k.Fields, &fields); err != nil {
+		if err := client.Decode(k.Fields, &fields); err != nil {
 			return fmt.Errorf("read what was added to a stored message: %w", err)
 		}
 	}

@@ -110,7 +110,8 @@ func (a *answerReader) handle(c completion) (out llm.Chunk, err error) {
 			}
 		}
 		switch {
-		case isMalformedCall(string(one.FinishReason)), isMalformedCall(string(one.Native)):
+		// Gemini, behind the endpoint, wrote a call that Google cannot read (OpenRouterTeam/openrouter-examples#67).
+		case strings.Contains(strings.ToUpper(string(one.FinishReason+one.Native)), "MALFORMED_FUNCTION_CALL"):
 			a.finish = llm.FinishMalformed
 		case one.FinishReason == "error": // OpenRouter's reason if the provider behind it fails
 			err := errors.New("the endpoint ended the answer with an error")
@@ -234,12 +235,6 @@ func (a *answerReader) end(yield func(llm.Chunk, error) bool) {
 		out.Parts = append(out.Parts, part)
 	}
 	yield(out, nil)
-}
-
-// isMalformedCall reports whether Gemini, behind the endpoint, wrote a call that Google cannot read
-// (OpenRouterTeam/openrouter-examples#67).
-func isMalformedCall(reason string) bool {
-	return strings.Contains(strings.ToUpper(reason), "MALFORMED_FUNCTION_CALL")
 }
 
 func readFinish(reason string) llm.Finish {

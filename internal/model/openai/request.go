@@ -154,7 +154,7 @@ func (m *Model) isGoogle() bool {
 func (w messageWriter) convertCall(p llm.Part, origin string, isFirst bool) (map[string]any, error) {
 	call, added := map[string]any{}, map[string]any{}
 	if len(p.Raw) > 0 {
-		if err := decode(p.Raw, &call); err != nil {
+		if err := client.Decode(p.Raw, &call); err != nil {
 			return nil, fmt.Errorf("read what was added to a stored call: %w", err)
 		}
 		added, _ = call["function"].(map[string]any)

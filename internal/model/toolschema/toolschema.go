@@ -53,6 +53,9 @@ type fitted struct {
 // New returns a Declarer whose declarations contain name, description and the schema under a key. The schema is missing
 // for a tool without arguments in the Gemini dialect. wrap returns the API's form of a declaration; it may be nil.
 func New(d Dialect, key string, wrap func(declaration map[string]any) any) *Declarer {
+	if wrap == nil {
+		wrap = func(declaration map[string]any) any { return declaration }
+	}
 	return &Declarer{dialect: d, key: key, wrap: wrap, fitted: map[string]fitted{}}
 }
 
@@ -77,11 +80,7 @@ func (d *Declarer) Declare(tools []llm.ToolSpec) (json.RawMessage, Names) {
 		if f.schema != nil {
 			declaration[d.key] = f.schema
 		}
-		if d.wrap != nil {
-			list = append(list, d.wrap(declaration))
-		} else {
-			list = append(list, declaration)
-		}
+		list = append(list, d.wrap(declaration))
 		if len(f.names) > 0 {
 			d.names[t.Name] = f.names
 		}
