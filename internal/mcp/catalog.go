@@ -155,7 +155,7 @@ func (c *Catalog) read(name string, raw json.RawMessage) (Config, error) {
 	}
 	if c.isReserved(name) {
 		return Config{}, fmt.Errorf("the name %q belongs to tools of the bot itself: "+
-			"rules and tokens that name those would count for the server's, too; choose another", name)
+			"rules and tokens for those would also apply to the server; choose another", name)
 	}
 	return c.parse(name, raw)
 }

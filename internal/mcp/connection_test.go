@@ -241,7 +241,7 @@ func TestCollectInputs(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 	if _, err := inputs(t.Context(), `{"inputRequests":{"p":{"method":"roots/list"}}}`, 1); err == nil ||
-		err.Error() != "the server wants what it cannot have: this client does not answer roots/list" {
+		err.Error() != "the server asks for something unsupported: this client does not answer roots/list" {
 		t.Errorf("what was not announced: %v", err)
 	}
 	synctest.Test(t, func(t *testing.T) { // without questions it asks for time, more in each round

@@ -32,17 +32,7 @@ func (t toolSpec) render() string {
 
 // showHidden replaces hidden characters by their codes.
 func showHidden(s string) string {
-	var b strings.Builder
-	before := rune(0)
-	for _, c := range strings.ToValidUTF8(s, "\uFFFD") {
-		if isHidden(before, c) || c == '\r' {
-			fmt.Fprintf(&b, "{U+%04X}", c)
-		} else {
-			b.WriteRune(c)
-		}
-		before = c
-	}
-	return b.String()
+	return replaceHidden(s, func(c rune) string { return fmt.Sprintf("{U+%04X}", c) })
 }
 
 // diffLines returns the changes from before to after as hunks of a unified diff, or "" if there are none.

@@ -763,7 +763,7 @@ func TestNewHostRefuses(t *testing.T) {
 		`MCP server "both": give either a command to start or a url to reach`,
 		`MCP server "neither": give either a command to start or a url to reach`,
 		`MCP server "odd": unknown transport "carrier pigeon"; known are stdio, http and sse`,
-		`MCP server "mixed": transport "sse" does not go with what is given: stdio needs a command, http and sse a url`,
+		`MCP server "mixed": transport "sse" does not match: stdio needs a command, http and sse need a url`,
 		`MCP server "file": its url is not an http or https address`,
 		`MCP server "twice": the name is given twice`,
 	}

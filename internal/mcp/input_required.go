@@ -82,7 +82,7 @@ func (c *connection) collectInputs(
 		request := jsonObject(requests[id])
 		result, refused := c.handleRequest(ctx, jsonString(request["method"]), request["params"])
 		if refused != nil {
-			return nil, fmt.Errorf("the server wants what it cannot have: %w", refused)
+			return nil, fmt.Errorf("the server asks for something unsupported: %w", refused)
 		}
 		answers[id] = result
 	}

@@ -77,7 +77,7 @@ func isolateThread(g guarded, withoutNetwork bool) ([]string, error) {
 		err = restrictThread(abi, allow, withoutTCP)
 	}
 	if g.isStrict && err != nil {
-		return nil, fmt.Errorf("mcp.isolation is strict, which takes a kernel with Landlock: %w", err)
+		return nil, fmt.Errorf("mcp.isolation strict requires a kernel with Landlock: %w", err)
 	}
 	notes, err := isolationOutcome{len(g.hidden), len(g.readOnly), covered, abi, err, cut, withoutTCP}.notes()
 	if g.isStrict {
@@ -100,32 +100,32 @@ type isolationOutcome struct {
 // notes describes the outcome, or returns the error of isolateThread.
 func (o isolationOutcome) notes() ([]string, error) {
 	if o.noTCP && (o.landlock != nil || o.abi < networkABI) {
-		return nil, errors.New("its network is to be none, which takes root, or Linux 6.7 with Landlock")
+		return nil, errors.New("network none requires root, or Linux 6.7 with Landlock")
 	}
 	files := fmt.Sprintf("cannot open the bot's own files and the credentials in the home folder (%d hidden)", o.hidden)
 	switch {
 	case !o.covered && o.landlock != nil:
-		files = "can open every file that the bot can: hiding some takes root, or a kernel with Landlock"
+		files = "can open every file that the bot can: hiding files requires root, or a kernel with Landlock"
 	case !o.covered:
-		files += ", nor make new files directly in a folder that holds one: give it a cwd of its own, or allowPaths"
+		files += ", or create files directly in a folder that contains one: set its own cwd, or allowPaths"
 	}
 	processes := "cannot inspect other processes"
 	switch {
 	case o.landlock != nil:
 		processes = fmt.Sprintf("can inspect and signal the processes of its user (no Landlock: %v)", o.landlock)
 	case o.abi >= scopeABI:
-		processes += ", nor signal them"
+		processes += " or signal them"
 	}
 	notes := []string{files, processes}
 	if o.readOnly > 0 && (o.covered || o.landlock == nil) {
-		notes = append(notes, fmt.Sprintf("cannot change the programs of the bot and of other servers, nor skills and "+
-			"files of agents (%d read-only)", o.readOnly))
+		notes = append(notes, fmt.Sprintf("cannot change programs of the bot and other servers, or skills and files of agents "+
+			"(%d read-only)", o.readOnly))
 	}
 	switch {
 	case o.noNetwork:
 		notes = append(notes, "has no network")
 	case o.noTCP:
-		notes = append(notes, "cannot use TCP; UDP is not kept from it")
+		notes = append(notes, "can use UDP, but not TCP")
 	}
 	return notes, nil
 }

@@ -358,12 +358,12 @@ func TestIsolateThread_WithoutRoot_SaysWhatIsMissing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(notes[0], "(2 hidden), nor make new files directly in a folder that holds one") ||
+		if !strings.Contains(notes[0], "(2 hidden), or create files directly in a folder that contains one") ||
 			!strings.HasPrefix(notes[1], "cannot inspect other processes") ||
-			strings.HasSuffix(notes[1], ", nor signal them") != (abi >= scopeABI) {
+			strings.HasSuffix(notes[1], " or signal them") != (abi >= scopeABI) {
 			t.Errorf("notes %q", notes)
 		}
-		if withoutNetwork != (len(notes) == 3 && notes[2] == "cannot use TCP; UDP is not kept from it") {
+		if withoutNetwork != (len(notes) == 3 && notes[2] == "can use UDP, but not TCP") {
 			t.Errorf("without a network %t: %q", withoutNetwork, notes)
 		}
 	}
@@ -372,9 +372,9 @@ func TestIsolateThread_WithoutRoot_SaysWhatIsMissing(t *testing.T) {
 // The operator reads the same on every kernel: what is enforced, and what is missing for the rest.
 func TestIsolationOutcome_Notes(t *testing.T) {
 	const hidden = "cannot open the bot's own files and the credentials in the home folder (2 hidden)"
-	const hiddenByLandlock = hidden + ", nor make new files directly in a folder that holds one: " +
-		"give it a cwd of its own, or allowPaths"
-	const notHidden = "can open every file that the bot can: hiding some takes root, or a kernel with Landlock"
+	const hiddenByLandlock = hidden + ", or create files directly in a folder that contains one: " +
+		"set its own cwd, or allowPaths"
+	const notHidden = "can open every file that the bot can: hiding files requires root, or a kernel with Landlock"
 	const noLandlock = "can inspect and signal the processes of its user (no Landlock: function not implemented)"
 	for _, tt := range []struct {
 		what    string
@@ -382,16 +382,16 @@ func TestIsolationOutcome_Notes(t *testing.T) {
 		want    []string // nil: an error
 	}{
 		{"root and Landlock", isolationOutcome{covered: true, abi: 6},
-			[]string{hidden, "cannot inspect other processes, nor signal them"}},
+			[]string{hidden, "cannot inspect other processes or signal them"}},
 		{"root and an older Landlock", isolationOutcome{covered: true, abi: 5},
 			[]string{hidden, "cannot inspect other processes"}},
 		{"root alone", isolationOutcome{covered: true, landlock: syscall.ENOSYS, noNetwork: true},
 			[]string{hidden, noLandlock, "has no network"}},
 		{"Landlock alone", isolationOutcome{abi: 6, noTCP: true},
-			[]string{hiddenByLandlock, "cannot inspect other processes, nor signal them",
-				"cannot use TCP; UDP is not kept from it"}},
+			[]string{hiddenByLandlock, "cannot inspect other processes or signal them",
+				"can use UDP, but not TCP"}},
 		{"Landlock that just knows TCP", isolationOutcome{abi: 4, noTCP: true},
-			[]string{hiddenByLandlock, "cannot inspect other processes", "cannot use TCP; UDP is not kept from it"}},
+			[]string{hiddenByLandlock, "cannot inspect other processes", "can use UDP, but not TCP"}},
 		{"Landlock that knows no TCP", isolationOutcome{abi: 3, noTCP: true}, nil},
 		{"neither", isolationOutcome{landlock: syscall.ENOSYS}, []string{notHidden, noLandlock}},
 		{"neither, and it must have no network", isolationOutcome{abi: 6, landlock: syscall.ENOSYS, noTCP: true}, nil},

@@ -175,8 +175,7 @@ func check(c Config) error {
 	case !slices.Contains([]string{"", Stdio, HTTP, SSE}, c.Transport):
 		return fmt.Errorf("unknown transport %q; known are stdio, http and sse", c.Transport)
 	case c.Transport != "" && (c.Transport == Stdio) != (c.Command != ""):
-		return fmt.Errorf("transport %q does not go with what is given: stdio needs a command, http and sse a url",
-			c.Transport)
+		return fmt.Errorf("transport %q does not match: stdio needs a command, http and sse need a url", c.Transport)
 	}
 	if c.PerUser && c.URL == "" {
 		return errors.New("users cannot sign in to a process for themselves: perUser needs a url")

@@ -150,9 +150,9 @@ func (s *server) decideTools() (pinned bool) {
 			case was && known.Hash != t.hash:
 				j.state, j.why = ToolQuarantined, "it has changed since it was approved"
 			case !was && s.pins.lost:
-				j.state, j.why = ToolQuarantined, "what was approved could not be read"
+				j.state, j.why = ToolQuarantined, "the approved form could not be read"
 			case !was && s.pins.Held:
-				j.state, j.why = ToolQuarantined, "the server is new: look at what it runs and at its tools, then approve it"
+				j.state, j.why = ToolQuarantined, "the server is new: check its command and its tools, then approve it"
 			case !was && !first && len(t.flags) > 0:
 				j.state, j.why = ToolQuarantined, "it is new and suspicious"
 			case !was:

@@ -277,7 +277,7 @@ func TestPinsThatCannotBeReadHoldEverything(t *testing.T) {
 	h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Store: keep}))
 	must(h.server("a")).setListing(listing{Tools: []toolSpec{{Name: "x"}}})
 	if got := h.ToolsOf("a"); len(h.Tools()) != 0 || got[0].State != ToolQuarantined ||
-		got[0].Why != "what was approved could not be read" {
+		got[0].Why != "the approved form could not be read" {
 		t.Errorf("%+v", got)
 	}
 	keep.readOnly = true

@@ -63,13 +63,9 @@ func (h *Host) ResourceTools() []tool.Tool {
 	if prompts {
 		add("prompts_list", "Lists the prompts (prepared texts with blanks to fill in) that MCP servers offer.",
 			`{"type":"object","properties":{`+of+`}}`, h.listPrompts)
-		add(
-			"prompt_get",
-			"Gives a prompt of an MCP server with its blanks filled in.",
+		add("prompt_get", "Gives a prompt of an MCP server with its blanks filled in.",
 			`{"type":"object","properties":{`+of+`,"name":{"type":"string"},"arguments":{"type":"object",`+
-				`"additionalProperties":{"type":"string"}}},"required":["server","name"]}`,
-			h.getPrompt,
-		)
+				`"additionalProperties":{"type":"string"}}},"required":["server","name"]}`, h.getPrompt)
 	}
 	return list
 }

@@ -122,8 +122,14 @@ func (s *server) run(ctx context.Context) {
 	if s.c.Disabled {
 		return
 	}
-	defer s.markStopped()
-	defer s.closeUsers() // before markStopped: the users' servers end with this one
+	defer func() {
+		s.mu.Lock()
+		s.wanted = false
+		s.mu.Unlock()
+		s.setState(Stopped, "")
+		s.endFirstAttempt()
+	}()
+	defer s.closeUsers() // first: the users' servers end with this one
 	if s.o.StartAfter != nil {
 		select {
 		case <-s.o.StartAfter:
@@ -375,14 +381,6 @@ func (s *server) recordFailure(err error, wait time.Duration, came outcome) {
 	s.endFirstAttempt() // after the state is set, for those who wait
 	s.log.Warn("mcp server failed", "error", problem, "retry_in", wait.Round(time.Millisecond).String())
 	s.logs.add("bot", []byte("failed: "+problem))
-}
-
-func (s *server) markStopped() {
-	s.mu.Lock()
-	s.wanted = false
-	s.mu.Unlock()
-	s.setState(Stopped, "")
-	s.endFirstAttempt()
 }
 
 // offeredTools returns the tools that may be called now. A server keeps its tools after a lost connection until an

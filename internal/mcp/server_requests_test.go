@@ -249,7 +249,7 @@ func TestInputThatACallNeeds(t *testing.T) {
 		`{"one":{"action":"accept","content":{"n":4,"why":"ann"}},"two":{"roots":[{"uri":"file:///srv"}]}}s1`)
 	wantText(t, callAs(t, "ann", input, `{"requests":{}}`), `{}`) // asked to come back later
 	wantFailure(t, callAs(t, "ann", input, `{"requests":{"x":{"method":"sampling/createMessage","params":{}}}}`),
-		"the server wants what it cannot have: this client does not answer sampling/createMessage")
+		"the server asks for something unsupported: this client does not answer sampling/createMessage")
 }
 
 // streaming is a Streamable HTTP server of the older kind whose call asks on its own

@@ -173,8 +173,7 @@ func (s *sseTransport) handleEvent(name string, data []byte) error {
 		}
 		at, err := s.url.Parse(string(data))
 		if err != nil || !isSameOrigin(at, s.url) {
-			return errors.New("the server named an endpoint on another host: refused, " +
-				"since the configured headers would go there")
+			return errors.New("the server named an endpoint on another host, which must not get the configured headers")
 		}
 		s.endpoint.Store(at)
 		close(s.endpointKnown)

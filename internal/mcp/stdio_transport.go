@@ -87,7 +87,7 @@ func newStdio(
 			return g
 		}
 	case c.NoNetwork:
-		return nil, errors.New("its network is to be none, which takes mcp.isolation auto")
+		return nil, errors.New("network none requires mcp.isolation auto")
 	}
 	s.rpcConn = newRPCConn(func(line []byte) {
 		logs.add("stdout", bytes.ReplaceAll(line, []byte{0}, []byte("␀"))) // makes UTF-16 visible

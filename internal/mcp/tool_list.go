@@ -110,7 +110,7 @@ func (c *connection) checkAlive(ctx context.Context) error {
 	}
 	if err != nil {
 		c.noteFailure(err)
-		return fmt.Errorf("list what it offers: %w", unwrapTransportError(err))
+		return fmt.Errorf("list its offers: %w", unwrapTransportError(err))
 	}
 	return nil
 }

@@ -116,15 +116,12 @@ func describeHidden(said string) string {
 		return "terminal sequences"
 	}
 	var found []string
-	before := rune(0)
-	for _, c := range said {
-		if isHidden(before, c) && len(found) < 5 {
-			if code := fmt.Sprintf("U+%04X", c); !slices.Contains(found, code) {
-				found = append(found, code)
-			}
+	replaceHidden(said, func(c rune) string {
+		if code := fmt.Sprintf("U+%04X", c); c != '\r' && len(found) < 5 && !slices.Contains(found, code) {
+			found = append(found, code)
 		}
-		before = c
-	}
+		return ""
+	})
 	if len(found) == 0 {
 		return ""
 	}
@@ -149,14 +146,22 @@ func isHidden(before, c rune) bool {
 
 func removeHidden(said string) string {
 	said = terminalSequence().ReplaceAllString(strings.ToValidUTF8(said, "\uFFFD"), "")
+	return replaceHidden(said, func(rune) string { return "" })
+}
+
+// replaceHidden replaces the hidden characters of a text, and carriage returns.
+func replaceHidden(said string, replace func(rune) string) string {
+	var b strings.Builder
 	before := rune(0)
-	return strings.Map(func(c rune) rune {
+	for _, c := range said {
 		if isHidden(before, c) || c == '\r' {
-			return -1
+			b.WriteString(replace(c))
+			continue
 		}
+		b.WriteRune(c)
 		before = c
-		return c
-	}, said)
+	}
+	return b.String()
 }
 
 // removeHiddenFrom applies removeHidden to all texts in a decoded value. Tools with hidden characters in keys are

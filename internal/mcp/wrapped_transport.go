@@ -77,7 +77,7 @@ func (t *wrappedTransport) initialize(
 ) (*transport.JSONRPCResponse, error) {
 	refused := t.initializeRefused
 	if refused == nil && sdk.IsModernProtocol(t.version) {
-		refused = fmt.Errorf("it does not speak version %s of the protocol, the one that is configured", t.version)
+		refused = fmt.Errorf("it does not speak the configured protocol version %s", t.version)
 	}
 	if refused != nil {
 		return nil, refused

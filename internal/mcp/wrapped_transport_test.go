@@ -196,8 +196,7 @@ func TestOneVersionAlone(t *testing.T) {
 		}
 		wantText(t, call(t, find1(t, h, v, "echo"), `{"text":"hi"}`), "you said hi")
 	}
-	if st := until(t, h, "old", Failed); st.Error != "it does not speak version 2026-07-28 of the protocol, the one "+
-		"that is configured" {
+	if st := until(t, h, "old", Failed); st.Error != "it does not speak the configured protocol version 2026-07-28" {
 		t.Errorf("%+v", st)
 	}
 	if seen := old.methods(); slices.Contains(seen, "initialize") {

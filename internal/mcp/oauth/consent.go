@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// pending is a consent in progress. After addPending only browser and notified change.
+// pending is a consent in progress. Later only browser and notified change.
 type pending struct {
 	Consent
 	s          *session
@@ -49,13 +49,6 @@ func (p *pending) authorizeURL(redirect string) (string, error) {
 	}
 	u.RawQuery = q.Encode()
 	return u.String(), nil
-}
-
-func (b *Broker) addPending(p *pending) {
-	b.removePending(p.s)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pending[p.state] = p
 }
 
 // removePending removes the consent of a session, and all expired ones.

@@ -169,7 +169,7 @@ func (s *session) origin() string { return s.at.Scheme + "://" + s.at.Host }
 func (s *session) guessTarget(ctx context.Context, c *challenge) (*target, error) {
 	// OAuth does not help with other schemes.
 	if !c.bearer {
-		return nil, errors.New("the server wants credentials and does not say which: give them as headers")
+		return nil, errors.New("the server requires unknown credentials: set them in headers")
 	}
 	root := s.origin()
 	if s.e.Issuer != "" && !isSameIssuer(s.e.Issuer, root) {

@@ -232,7 +232,7 @@ func TestAServerThatWantsNoBearerToken(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
-	b.fails(b.client(Entry{Name: "a", URL: s.URL + "/mcp"}), s.URL+"/mcp", "give them as headers")
+	b.fails(b.client(Entry{Name: "a", URL: s.URL + "/mcp"}), s.URL+"/mcp", "set them in headers")
 }
 
 func TestOnlyTheAnswerOfTheOneAskedCounts(t *testing.T) {

@@ -153,8 +153,7 @@ func (s *session) checkWiden(scopes []string) error {
 	case len(s.e.Scopes) > 0:
 		return fmt.Errorf("the MCP server %q asks for more permissions (%.200s) than are configured", s.e.Name, asked)
 	case len(s.widenings) >= maxWidenings:
-		return fmt.Errorf("the MCP server %q keeps asking for more permissions (%.200s): the bot asks for no more within "+
-			"an hour", s.e.Name, asked)
+		return fmt.Errorf("the MCP server %q keeps asking for more permissions (%.200s): stopped for an hour", s.e.Name, asked)
 	}
 	s.widenings = append(s.widenings, now)
 	return nil
@@ -190,8 +189,7 @@ func (s *session) startSignIn(ctx context.Context, at *target, c *challenge) (*p
 	case at.authorize == "":
 		return nil, fmt.Errorf("the authorization server %.200s has no page for consent", at.issuer)
 	case !at.s256:
-		return nil, fmt.Errorf("the authorization server %.200s does not say that it supports PKCE by S256, "+
-			"without which a sign-in could be stolen",
+		return nil, fmt.Errorf("the authorization server %.200s does not support PKCE with S256, which protects sign-ins",
 			at.issuer)
 	}
 	who, err := s.clientFor(ctx, at, scopes)
@@ -213,7 +211,10 @@ func (s *session) startSignIn(ctx context.Context, at *target, c *challenge) (*p
 	if p.consentURL, err = p.authorizeURL(s.b.o.RedirectURL); err != nil {
 		return nil, err
 	}
-	s.b.addPending(p)
+	s.b.removePending(s)
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	s.b.pending[p.state] = p
 	return p, nil
 }
 

@@ -369,7 +369,7 @@ func TestStepUpEnds(t *testing.T) {
 		b.consent(c, p.url())
 	}
 	p.needs = []string{"yet-more"}
-	b.fails(c, p.url(), "the bot asks for no more within an hour")
+	b.fails(c, p.url(), "stopped for an hour")
 	b.pass(widenWindow)
 	b.needed(c, p.url())
 

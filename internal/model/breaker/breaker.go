@@ -163,7 +163,7 @@ func (m *Model) stream(
 		return true, &llm.Error{
 			Kind:     llm.Unavailable,
 			Provider: m.ID(),
-			Reason:   "what was sent holds no answer; check models." + m.o.Name + ".baseURL if it is set, and proxies",
+			Reason:   "the response contains no answer; check models." + m.o.Name + ".baseURL if it is set, and proxies",
 		}
 	}
 	return true, nil

@@ -125,12 +125,12 @@ func (a additions) part() (llm.Part, bool) {
 func (a additions) load(p llm.Part) error {
 	var k kept
 	if err := json.Unmarshal(p.Raw, &k); err != nil {
-		return fmt.Errorf("read what was added to a stored message: %w", err)
+		return fmt.Errorf("read additions to a stored message: %w", err)
 	}
 	var fields map[string]any
 	if len(k.Fields) > 0 {
 		if err := client.Decode(k.Fields, &fields); err != nil {
-			return fmt.Errorf("read what was added to a stored message: %w", err)
+			return fmt.Errorf("read additions to a stored message: %w", err)
 		}
 	}
 	if k.Thought != "" {

@@ -155,7 +155,7 @@ func (w messageWriter) convertCall(p llm.Part, origin string, isFirst bool) (map
 	call, added := map[string]any{}, map[string]any{}
 	if len(p.Raw) > 0 {
 		if err := client.Decode(p.Raw, &call); err != nil {
-			return nil, fmt.Errorf("read what was added to a stored call: %w", err)
+			return nil, fmt.Errorf("read additions to a stored call: %w", err)
 		}
 		added, _ = call["function"].(map[string]any)
 	}
