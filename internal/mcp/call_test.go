@@ -14,7 +14,7 @@ import (
 	"ravenbot/internal/core/tool"
 )
 
-// A call that may have run is repeated only where that does no harm, and one that timed out never.
+// A call that may have run is repeated only if that is harmless, and never after a timeout.
 func TestMayRepeat(t *testing.T) {
 	yes, no := true, false
 	lost, late := connectionLostError{errors.New("x")}, callTimeoutError{time.Second}
@@ -38,7 +38,7 @@ func TestMayRepeat(t *testing.T) {
 	}
 }
 
-// A server that is about to be back is waited for; one that is not, or never worked, is not.
+// A call waits only for a server that is about to reconnect.
 func TestIsReconnecting(t *testing.T) {
 	now := time.Now()
 	works := []tool.Tool{serverTool{}}
@@ -68,7 +68,7 @@ func TestIsReconnecting(t *testing.T) {
 	}
 }
 
-// runsIn has a host count as running, without connecting any server.
+// runsIn marks a host as running, without connecting any server.
 func runsIn(h *Host, ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,7 +92,7 @@ func TestAwaitConnection_WaitsForALostServer(t *testing.T) {
 			s.mu.Unlock()
 		}, 3 * time.Second, true},
 		{"it does not", Connecting, func(*server, *connection) {}, 5 * time.Second, false},
-		{"it is stopped meanwhile", Connecting, func(s *server, _ *connection) {
+		{"it is stopped", Connecting, func(s *server, _ *connection) {
 			time.Sleep(2 * time.Second)
 			s.setState(Stopped, "")
 		}, 2 * time.Second, false},
@@ -156,7 +156,7 @@ func TestAwaitConnection_WaitsForTheFirstStart(t *testing.T) {
 	}
 }
 
-// The model reads why there is no result, and whether the call may have had an effect; it reads no secret.
+// The model reads the reason for a missing result, and whether the call may have had an effect; it reads no secret.
 func TestFailureText(t *testing.T) {
 	h := must(NewHost(Options{Servers: []Config{{Name: "a", URL: "https://x.example",
 		Headers: map[string]string{"X": "sesame-open"}}}}))

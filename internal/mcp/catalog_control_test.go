@@ -18,7 +18,7 @@ func catalogOver(h *Host) *Catalog {
 	return NewCatalog(h, itemStore{}, parse, func(string) bool { return false }, slog.New(slog.DiscardHandler))
 }
 
-// Each verb does what it says, and returns the status that follows from it.
+// Each verb changes the server and returns its new status.
 func TestCatalog_Control_StartsStopsAndRestarts(t *testing.T) {
 	h := running(t, Options{Servers: []Config{fakeServer("a", "plain"), {Name: "off", Disabled: true}}})
 	c := catalogOver(h)
@@ -51,7 +51,7 @@ func TestCatalog_Control_StartsStopsAndRestarts(t *testing.T) {
 	}
 }
 
-// The catalog shows of servers what the host knows of them, and says which there are not.
+// The catalog shows the host's servers, and returns errors for others.
 func TestCatalog_ShowsWhatIsKnownOfServers(t *testing.T) {
 	entry, _ := shaped(t, "a", `{"name":"pay"}`)
 	entry.Hold, entry.Exclude = true, []string{"tell"}
@@ -154,7 +154,7 @@ func TestCatalog_Add_NameTakenByAnotherProcess(t *testing.T) {
 	}
 }
 
-// What another process has removed meanwhile is removed here, too.
+// A server that another process has removed is removed here, too.
 func TestCatalog_Remove_EntryIsGoneAlready(t *testing.T) {
 	c, host, items := newCatalog(t)
 	if _, err := c.Add(t.Context(), "tickets", json.RawMessage(firstEntry)); err != nil {
@@ -172,7 +172,7 @@ func TestCatalog_Remove_EntryIsGoneAlready(t *testing.T) {
 	}
 	if _, err := c.Replace(t.Context(), "tickets", json.RawMessage(firstEntry)); !errors.Is(err, ErrNotFound) ||
 		len(items) != 0 {
-		t.Errorf("a change of what is not there: %v, want ErrNotFound; kept %v", err, items)
+		t.Errorf("a change of a missing server: %v, want ErrNotFound; kept %v", err, items)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestCatalog_Replace_ReturnsTheStatusOfTheNewServer(t *testing.T) {
 	}
 }
 
-// Other replicas learn of entries and of approvals by these kinds.
+// These kinds notify other replicas of entries and approvals.
 func TestCatalog_SharedKinds(t *testing.T) {
 	want := []string{"mcp server", store.BlobChanges + "pins"}
 	if got := (*Catalog)(nil).SharedKinds(); !slices.Equal(got, want) {
@@ -195,7 +195,7 @@ func TestCatalog_SharedKinds(t *testing.T) {
 	}
 }
 
-// unreadableItems has an error for whoever reads it.
+// unreadableItems returns an error for each read.
 type unreadableItems struct{ itemStore }
 
 var errUnreadable = errors.New("the store cannot be read")
@@ -221,7 +221,7 @@ func TestCatalog_StoreThatCannotBeRead_ChangesNothing(t *testing.T) {
 	}
 }
 
-// A server whose name is that of a pack of tools is restored, and the operator is told.
+// A server with the name of a tool pack is restored with a warning.
 func TestCatalog_Restore_TellsOfNamesOfPacks(t *testing.T) {
 	var log strings.Builder
 	h := must(NewHost(Options{Servers: []Config{{Name: "feeds", URL: "https://x.example"},

@@ -149,7 +149,7 @@ func TestCatalog_ChangeThatIsNotStored_HasNoEffect(t *testing.T) {
 				t.Fatalf("while the store is full: %v", err)
 			}
 			if entry, _ := host.Config("tickets"); entry.URL != "https://first.example/mcp" {
-				t.Errorf("the server has the URL %q, want the one that is kept", entry.URL)
+				t.Errorf("the server has the URL %q, want the stored one", entry.URL)
 			}
 			items.err = nil
 			if err := change(c); err != nil {
@@ -234,14 +234,14 @@ func TestCatalog_Restore_SkipsWhatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// Replicas have the servers that one of them was told to add, and no others.
+// Replicas have the servers that one of them has added, and no others.
 func TestCatalog_Reload_FollowsAnotherProcess(t *testing.T) {
 	here, host, items := newCatalog(t)
 	there, _ := catalogOn(t, items)
 	steps := []struct {
 		name string
 		do   func() error
-		want string // URL of the server here; "": there is none
+		want string // URL of the server here, or ""
 	}{
 		{"added", func() error { _, err := there.Add(t.Context(), "tickets", json.RawMessage(firstEntry)); return err },
 			"https://first.example/mcp"},

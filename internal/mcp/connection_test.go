@@ -17,7 +17,7 @@ import (
 	"ravenbot/internal/core/text"
 )
 
-// unconnected returns a connection of a server that is not there: what it does needs no server.
+// unconnected returns a connection without a server.
 func unconnected(t *testing.T, o Options) *connection {
 	t.Helper()
 	o.Servers = []Config{{Name: "a", Command: "x"}}
@@ -107,7 +107,7 @@ func TestParseQuestion(t *testing.T) {
 			t.Errorf("%.80s: %q, want %q", tt.params, wrong, tt.wrong)
 		}
 		if wrong == "" && (q.URL == "") == (q.Schema == nil) {
-			t.Errorf("%.80s: %+v is neither a form nor an address", tt.params, q)
+			t.Errorf("%.80s: %+v is not a form or an address", tt.params, q)
 		}
 	}
 	c := unconnected(t, Options{})
@@ -119,7 +119,7 @@ func TestParseQuestion(t *testing.T) {
 	}
 }
 
-// A server's request to a model is refused where nobody could be charged for it, and answered in the server's terms.
+// A server's request to a model is refused if nobody could be charged for it, and answered in the server's terms.
 func TestSample(t *testing.T) {
 	const ask = `{"messages":[{"role":"user","content":{"type":"text","text":"hello"}}]}`
 	var fault error
@@ -242,7 +242,7 @@ func TestCollectInputs(t *testing.T) {
 	}
 	if _, err := inputs(t.Context(), `{"inputRequests":{"p":{"method":"roots/list"}}}`, 1); err == nil ||
 		err.Error() != "the server asks for something unsupported: this client does not answer roots/list" {
-		t.Errorf("what was not announced: %v", err)
+		t.Errorf("an unannounced feature: %v", err)
 	}
 	synctest.Test(t, func(t *testing.T) { // without questions it asks for time, more in each round
 		began := time.Now()
@@ -272,7 +272,7 @@ func TestAskToOpenURLs(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		what, list string
-		decline    string // the id of what is declined
+		decline    string // the id of the declined question
 		want       bool
 	}{
 		{"none", "", "", false},
@@ -289,7 +289,7 @@ func TestAskToOpenURLs(t *testing.T) {
 			if q.ID == tt.decline {
 				return Answer{Action: Decline}, nil
 			}
-			c.finishURLElicitation(q.ID) // the server says so before the person has answered
+			c.finishURLElicitation(q.ID) // the server reports the end before the answer
 			return Answer{Action: Accept}, nil
 		}})
 		f, end := c.beginCall(t.Context(), "x", time.Minute)
@@ -316,7 +316,7 @@ func TestAskToOpenURLs(t *testing.T) {
 	c.work.Wait()
 }
 
-// A person who goes to an address has time for it: the call does not end meanwhile.
+// A person who goes to an address has time for itwhile the call goes on.
 func TestElicit_AddressAccepted_ExtendsTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := unconnected(t, Options{Ask: accepting})

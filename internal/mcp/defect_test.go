@@ -19,8 +19,8 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 )
 
-// These tests show what keeps the bot from using more of mcp-go v1.2.1. One that fails says that the library was mended:
-// the code that stands in its place can then go.
+// These tests show what keeps the bot from using more of mcp-go v1.2.1. A failing one means that the library was fixed:
+// its replacement can then go.
 
 // overPipe returns the library's transport over pipes, whose server answers each message as a function says.
 func overPipe(t *testing.T, answer func(request string) string) *transport.Stdio {
@@ -67,14 +67,14 @@ func TestDefect_Stdio_IDAsTextIsNotMatched(t *testing.T) {
 	})
 }
 
-// eventsFor returns the address of a server of the older HTTP transport: what it gets by POST is answered on its stream
+// eventsFor returns the address of a server of the older HTTP transport: it answers messages on its stream
 // as a function says; "" ends the stream.
 func eventsFor(t *testing.T, answer func(request string) string) string {
 	t.Helper()
 	posted := make(chan string, 9)
 	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
-			body, _ := io.ReadAll(r.Body) // what is cut is seen by who looks at it
+			body, _ := io.ReadAll(r.Body) // the reader sees the cut
 			w.WriteHeader(http.StatusAccepted)
 			posted <- string(body)
 			return

@@ -18,7 +18,7 @@ import (
 
 const modernVersions = `{"supportedVersions":["2026-07-28"]}`
 
-// Servers of old answer what they do not know in many ways.
+// Old servers answer unknown requests in many ways.
 func TestCheckDiscovery(t *testing.T) {
 	fault := errors.New("lost")
 	refusal := &transport.JSONRPCResponse{Error: &sdk.JSONRPCErrorDetails{Code: -32601}}
@@ -70,7 +70,7 @@ func TestUnwrapTransportError(t *testing.T) {
 	}
 }
 
-// The last line of a program that did not start says why, in most cases.
+// The last line of a failed program usually contains the reason.
 func TestExplainConnectError(t *testing.T) {
 	lost := connectionLostError{errors.New("the process ended (exit status 1)")}
 	for _, tt := range []struct {
@@ -167,7 +167,7 @@ func TestConnect_OddHandshake(t *testing.T) {
 	}
 }
 
-// What was learned is tried first, and a configured version decides.
+// A learned era is tried first, and a configured version decides.
 func TestProtocolEra(t *testing.T) {
 	for _, tt := range []struct {
 		protocol string

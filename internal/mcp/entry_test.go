@@ -9,7 +9,7 @@ import (
 	"ravenbot/internal/ops/config"
 )
 
-// Everything that an operator wrote counts, and what people are shown holds no secret.
+// Everything that an operator wrote counts, and displayed texts contain no secret.
 func TestFromEntry_TakesOverWhatTheEntrySays(t *testing.T) {
 	process := config.MCPServer{
 		Command:      "npx",

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain turns the test binary into a server when the environment says so.
+// TestMain turns the test binary into a server if the environment asks for it.
 func TestMain(m *testing.M) {
 	mode := os.Getenv("FAKE_MCP")
 	if len(os.Args) > 2 && os.Args[1] == "fake" {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // maxParallel is how many tests that wait run side by side, whatever the number of processors.
 const maxParallel = 16
 
-// runTests runs the tests, and looks for what those that ran side by side have left behind.
+// runTests runs the tests, and looks for leftovers of parallel ones.
 func runTests(m *testing.M) int {
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(maxParallel)); err != nil {
@@ -255,7 +255,7 @@ func (f *fake) say(r fakeRequest, text string) {
 	f.result(r, fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, quoted))
 }
 
-// ask sends the client a request; its answer is that of the call.
+// ask sends the client a request; its answer becomes the result of the call.
 func (f *fake) ask(r fakeRequest, id, method, params string) {
 	if f.asked == nil {
 		f.asked = map[string]fakeRequest{}

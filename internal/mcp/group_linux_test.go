@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The process that has ended is left to whoever reaps it: until then nobody else gets its id.
+// awaitExit does not reap the process, whose id stays reserved until then.
 func TestAwaitExit_LeavesTheProcessToBeReaped(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "exit 7")
 	if err := cmd.Start(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A server whose entry changes keeps what was approved of its tools and what it wrote, as long as it runs the same.
+// A server whose entry changes keeps its approved tools and its log, as long as it runs the same.
 func TestPut_ChangedEntry_KeepsApprovalsAndLog(t *testing.T) {
 	keep := &memoryStore{}
 	h := must(NewHost(Options{Store: keep}))
@@ -51,7 +51,7 @@ func TestPut_ChangedEntry_KeepsApprovalsAndLog(t *testing.T) {
 	}
 }
 
-// Whoever holds a lease keeps the servers that were there when it began, for half an hour at most.
+// A lease keeps the servers that were there when it began, for half an hour at most.
 func TestLease_KeepsServersUntilItIsReleased(t *testing.T) {
 	for _, tt := range []struct {
 		what    string

@@ -44,7 +44,7 @@ func fakeServer(name, mode string, env ...string) Config {
 // parallelTests are the tests that run side by side, by name.
 var parallelTests sync.Map
 
-// waitBesideOthers has a test run beside others: for tests that spend most of their time waiting.
+// waitBesideOthers runs a test in parallel: for tests that spend most of their time waiting.
 func waitBesideOthers(t *testing.T) {
 	t.Helper()
 	parallelTests.Store(t.Name(), true)
@@ -162,7 +162,7 @@ func until(t *testing.T, h *Host, name string, want State) Status {
 	return s.status()
 }
 
-// connectionOf returns the connection of a server; nil: it has none.
+// connectionOf returns the connection of a server, or nil.
 func connectionOf(h *Host, name string) *connection {
 	s := must(h.server(name))
 	s.mu.Lock()

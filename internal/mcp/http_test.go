@@ -104,7 +104,7 @@ func TestChangedToolsOverHTTP(t *testing.T) {
 			t.Fatalf("%+v", st)
 		}
 		for began := time.Now(); !slices.Contains(names(toolsOf(h, c.Name)), c.Name+"/grown"); {
-			wantText(t, call(t, find1(t, h, c.Name, "grow"), `{}`), "grown") // says so to the streams that are open
+			wantText(t, call(t, find1(t, h, c.Name, "grow"), `{}`), "grown") // notifies the open streams
 			if time.Since(began) > soon {
 				t.Fatalf("server %s does not offer its new tool", c.Name)
 			}
@@ -290,7 +290,7 @@ func TestFaultsOverHTTP(t *testing.T) {
 		{"answers with an error", func(w http.ResponseWriter, r *http.Request, request []byte) {
 			respond(w, request, `"error":{"code":-32602,"message":"no such tool"}`)
 		}, "no such tool\x00"},
-		{"accepts and says nothing", func(w http.ResponseWriter, r *http.Request, request []byte) {
+		{"accepts and stays silent", func(w http.ResponseWriter, r *http.Request, request []byte) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusAccepted)
 		}, "its answer ended before a result. Whether it had an effect is not known"},
@@ -424,7 +424,7 @@ func TestHTTP_Redirect(t *testing.T) {
 	}
 }
 
-// Servers are told who calls, in every request and over each transport, unless a header of the entry says so.
+// Every request over each transport has a User-Agent, unless the entry has one.
 func TestHTTP_UserAgent(t *testing.T) {
 	var agents sync.Map
 	noting := func(name string, next http.Handler) string {
@@ -516,7 +516,7 @@ func TestHTTP_EventStreams_InEachForm(t *testing.T) {
 	}
 }
 
-// A call that is cut off when its server is stopped may have had an effect, and its result says so.
+// A call that is cut off when its server is stopped may have had an effect, as its result explains.
 func TestHTTP_StoppedDuringACall_SaysThatItMayHaveRun(t *testing.T) {
 	begun := make(chan struct{})
 	s := serve(t, scripted(func(_ http.ResponseWriter, r *http.Request, _ []byte) {
@@ -708,7 +708,7 @@ func TestHealth(t *testing.T) {
 	until(t, h, "a", Connected)
 }
 
-// A status older than its time is checked anew when somebody reads it, though
+// A status older than its time is checked again when somebody reads it, though
 // the next regular check is far off.
 func TestOldStatusIsCheckedWhenRead(t *testing.T) {
 	var lists atomic.Int32

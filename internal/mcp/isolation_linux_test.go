@@ -18,7 +18,7 @@ import (
 	"ravenbot/internal/ops/config"
 )
 
-// isolatedFolder returns a working folder with a secret file, a folder of secrets, and a file that is none.
+// isolatedFolder returns a working folder with a secret file, a folder of secrets, and an ordinary file.
 func isolatedFolder(t *testing.T) (folder string, protected []string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -38,7 +38,7 @@ func isolatedFolder(t *testing.T) (folder string, protected []string) {
 	return folder, []string{filepath.Join(folder, "link"), filepath.Join(folder, "data"), filepath.Join(folder, "none")}
 }
 
-// spyScript tries what an isolated process must not do, and writes what it got into the folder notes.
+// spyScript tries what an isolated process must not do, and writes the results into the folder notes.
 const spyScript = `
 { cat secret; cat link; cat data/key; head -c 20 /proc/$PPID/environ; cat /proc/$PPID/root$PWD/secret; } > notes/read 2>/dev/null
 kill -0 $PPID 2>/dev/null && echo signalled >> notes/read
@@ -58,7 +58,7 @@ func checkSpy(t *testing.T, folder string) {
 		t.Errorf("the process got %q, %v", got, err)
 	}
 	if open, _ := os.ReadFile(filepath.Join(folder, "notes/open")); string(open) != "for allmore\n" {
-		t.Errorf("the file that is none of the bot's holds %q", open)
+		t.Errorf("the foreign file contains %q", open)
 	}
 	if secret, _ := os.ReadFile(filepath.Join(folder, "secret")); string(secret) != "hush" {
 		t.Errorf("the secret is %q now", secret)
@@ -109,7 +109,7 @@ func TestStdio_Isolated_CannotOpenProtectedFiles(t *testing.T) {
 	}
 	if len(s.isolation) != 3 || !strings.Contains(s.isolation[0], "2 hidden") ||
 		!strings.Contains(s.isolation[2], "4096") {
-		t.Errorf("what is enforced: %q", s.isolation)
+		t.Errorf("enforced: %q", s.isolation)
 	}
 	if secret, err := os.ReadFile(filepath.Join(folder, "data/key")); err != nil || string(secret) != "hush" {
 		t.Errorf("the bot itself reads %q, %v", secret, err)
@@ -188,7 +188,7 @@ func TestRestrictThread_HidesProtectedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkSpy(t, folder)
-	// The bot starts servers for months: what was opened for the rules is closed again.
+	// The bot starts servers for months: file descriptors of rules are closed again.
 	for _, name := range entryNames("/proc/self/fd") {
 		if to, _ := os.Readlink("/proc/self/fd/" + name); strings.Contains(to, "landlock") || strings.HasPrefix(to, folder) {
 			t.Errorf("%s is still open", to)
@@ -351,7 +351,7 @@ func TestIsolateThread_WithoutRoot_SaysWhatIsMissing(t *testing.T) {
 		asNobody(t, func() { notes, err = isolateThread(guarded{hidden: hidden}, withoutNetwork) })
 		if withoutNetwork && abi < networkABI {
 			if err == nil {
-				t.Errorf("a network that cannot be taken away is no error; notes %q", notes)
+				t.Errorf("a network that cannot be removed is not an error; notes %q", notes)
 			}
 			continue
 		}
@@ -369,7 +369,7 @@ func TestIsolateThread_WithoutRoot_SaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// The operator reads the same on every kernel: what is enforced, and what is missing for the rest.
+// The operator reads the same on every kernel: the enforced parts, and the requirements of the others.
 func TestIsolationOutcome_Notes(t *testing.T) {
 	const hidden = "cannot open the bot's own files and the credentials in the home folder (2 hidden)"
 	const hiddenByLandlock = hidden + ", or create files directly in a folder that contains one: " +
@@ -415,7 +415,7 @@ func TestMakeHomeCaches(t *testing.T) {
 	}
 }
 
-// What is allowed goes around each hidden path, and follows no link that may lead to one.
+// The allowed paths exclude each hidden path and symbolic links.
 func TestSplitAround(t *testing.T) {
 	folder, _ := isolatedFolder(t)
 	at := func(name string) string { return filepath.Join(folder, name) }
@@ -463,7 +463,7 @@ func TestStdio_LimitsOfAProcess(t *testing.T) {
 	}
 }
 
-// What is used too much of is said with its numbers; what is just allowed is left alone.
+// Excessive use is described with numbers; use at a limit is allowed.
 func TestGroupUsage_Excess(t *testing.T) {
 	const mib = 1 << 20
 	for _, tt := range []struct {
@@ -538,8 +538,8 @@ func TestStatus_Isolated_SaysWhatIsEnforced(t *testing.T) {
 	}
 }
 
-// attackScript tries to change what the bot and another server run: to append, replace, rename, remove, rename the folder above,
-// and to put something beside.
+// attackScript tries to change what the bot and another server run: to append, replace, rename, remove, rename the
+// folder above, and to add a file next to it.
 const attackScript = `
 for f in hook/guard.py skills/one/SKILL.md bin/ravenbot other/server.js caches/npm/pack.js; do
   echo evil >> $f; echo evil > $f.new; mv -f $f.new $f; mv $f $f.old; rm -f $f; rm -f $f.new
@@ -551,7 +551,7 @@ rm -rf bin other; cd /; mv "$HERE" "$HERE.old"; mkdir -p "$HERE"
 true
 `
 
-// A server can change neither what the bot runs and believes nor what other servers run, but its own cache and working folder.
+// A server can change only its cache and working folder, not files that the bot or other servers run or believe.
 func TestIsolateThread_ReadOnlyPaths_CannotBeChanged(t *testing.T) {
 	needsLandlock(t)
 	for _, as := range []string{"root", "nobody"} {
@@ -612,7 +612,7 @@ func TestIsolateThread_ReadOnlyPaths_CannotBeChanged(t *testing.T) {
 	}
 }
 
-// With strict isolation a server writes only to its own folders, and reads what is not hidden.
+// With strict isolation a server writes only to its own folders, and reads all other visible files.
 func TestStdio_Strict_WritesToOwnFoldersAlone(t *testing.T) {
 	needsLandlock(t)
 	t.Setenv("HOME", t.TempDir())
@@ -650,7 +650,7 @@ func TestStdio_Strict_WritesToOwnFoldersAlone(t *testing.T) {
 	}
 	if made, _ := filepath.Glob(filepath.Join(cache, "tmp", "*")); len(made) != 1 ||
 		!slices.Contains(s.isolation, "can write only to its own folders") {
-		t.Errorf("temporary files %v; what is enforced: %q", made, s.isolation)
+		t.Errorf("temporary files %v; enforced: %q", made, s.isolation)
 	}
 	if OwnFolders(&config.Config{}) != nil {
 		t.Error("other isolation limits writing, too")

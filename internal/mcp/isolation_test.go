@@ -28,8 +28,8 @@ func protectedHome(t *testing.T) (c *config.Config, folder, home string) {
 	return c, folder, home
 }
 
-// The bot's own files are protected with those beside them, such as copies that an editor left, whatever characters are
-// in their paths; and so are credentials in the home folder.
+// The bot's own files are protected with files next to them, such as copies that an editor left, whatever characters
+// are in their paths; and so are credentials in the home folder.
 func TestProtection_NamesTheFilesOfTheBot(t *testing.T) {
 	c, folder, home := protectedHome(t)
 	got := Protection(c)()
@@ -39,7 +39,7 @@ func TestProtection_NamesTheFilesOfTheBot(t *testing.T) {
 		}
 	}
 	if slices.Contains(got, filepath.Join(folder, "notes")) {
-		t.Error("a file that is none of the bot's is protected")
+		t.Error("a foreign file is protected")
 	}
 	for _, name := range []string{".ssh", ".aws", ".config/gcloud", ".docker/config.json"} {
 		if !slices.Contains(got, filepath.Join(home, name)) {
@@ -70,7 +70,7 @@ func TestTryIsolation_SaysWhatIsEnforced(t *testing.T) {
 	}
 }
 
-// What keeps a server from the bot is said of processes alone.
+// Only processes have notes about isolation.
 func TestIsolationNotes(t *testing.T) {
 	protected := func() []string { return nil }
 	for _, tt := range []struct {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A stream that ends is opened again after growing delays, which begin anew after one that lasted.
+// A stream that ends is opened again after growing delays, which start over after a long stream.
 func TestReopenUntilRefused_DelaysGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gaps []time.Duration
@@ -48,7 +48,7 @@ func TestReopenUntilRefused_DelaysGrow(t *testing.T) {
 type asksOnStream struct {
 	answers chan string
 	headers chan http.Header // of the GET request
-	refuse  int              // the status with which it refuses the stream; 0: it does not
+	refuse  int              // the status with which it refuses the stream, or 0
 }
 
 func (a asksOnStream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -114,7 +114,7 @@ func TestListenStream_Refused_IsNotOpenedAgain(t *testing.T) {
 	stream, opened := newRPCConn(func([]byte) {}), 0
 	open := func(ctx context.Context) bool { return readListenStream(ctx, poster, stream, func() { opened++ }) }
 	if !open(t.Context()) || opened != 0 {
-		t.Errorf("a refusal is none, or %d streams were opened", opened)
+		t.Errorf("no refusal, or %d streams were opened", opened)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()

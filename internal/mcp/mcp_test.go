@@ -10,7 +10,7 @@ import (
 	"ravenbot/internal/ops/config"
 )
 
-// These are documented, in ARCHITECTURE, in the configuration or for whoever uses the package.
+// These are documented, in ARCHITECTURE, in the configuration or for users of the package.
 func TestOptions_Defaults(t *testing.T) {
 	o := withDefaults(Options{})
 	if o.HealthInterval != time.Minute || o.StatusTTL != 5*time.Minute || o.StartTimeout != 2*time.Minute ||
@@ -19,12 +19,12 @@ func TestOptions_Defaults(t *testing.T) {
 	}
 	o.Log.Info("nobody reads this")
 	if o.Now().IsZero() {
-		t.Error("there is no clock")
+		t.Error("the clock is missing")
 	}
 	own := Options{HealthInterval: 1, StatusTTL: 2, StartTimeout: 3, silence: 4, reconnectWait: 5}
 	if o := withDefaults(own); o.HealthInterval != 1 || o.StatusTTL != 2 || o.StartTimeout != 3 || o.silence != 4 ||
 		o.reconnectWait != 5 {
-		t.Errorf("what was set became %+v", o)
+		t.Errorf("the options became %+v", o)
 	}
 	h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}, {Name: "b", Command: "x", Timeout: 7}}}))
 	if d := must(h.server("a")).callTimeout(); d != 30*time.Second {
@@ -73,7 +73,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// An entry in which a list is empty is the same as one that lacks it, and only such a list is left out.
+// Empty and missing lists in entries are the same.
 func TestNormalize(t *testing.T) {
 	list, table := []string{}, map[string]string{}
 	of := func() Config {
@@ -89,7 +89,7 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// Whoever uses the package reads of these times.
+// These times are documented.
 func TestTimes_AreAsDocumented(t *testing.T) {
 	for what, times := range map[string][2]time.Duration{
 		"Lease":              {maxLease, 30 * time.Minute},

@@ -62,8 +62,8 @@ func steadyCalls(t *testing.T, h *Host, names []string, stop <-chan struct{}) []
 }
 
 // TestKillsHurtNobodyElse kills server processes under parallel calls to others.
-// RAVENBOT_KILLS says how many; where it is set, what the others' calls take must be
-// within a fifth of what it is without kills. Both are measured by turns, as a machine
+// RAVENBOT_KILLS sets the number; if it is set, the time that the others' calls take must be
+// within a fifth of the time without kills. Both are measured by turns, as a machine
 // is faster in one minute than in the next.
 func TestKillsHurtNobodyElse(t *testing.T) {
 	kills, long := 8, false
@@ -92,7 +92,7 @@ func TestKillsHurtNobodyElse(t *testing.T) {
 		some := min(50, kills-made)
 		made += some
 		quiet := make(chan struct{})
-		pause := 100 * time.Millisecond // enough for calls to compare with; what they take is not judged
+		pause := 100 * time.Millisecond // enough for calls to compare with
 		if long {
 			pause = time.Duration(1+some/6) * time.Second
 		}

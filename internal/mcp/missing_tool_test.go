@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Whoever calls a tool that is not there now learns why, and what can be done.
+// The caller of a missing tool reads the reason and a remedy.
 func TestWhyMissing_NamesTheReasonAndTheRemedy(t *testing.T) {
 	const pay = `{"name":"pay","description":"Pays a bill."}`
 	keep := &memoryStore{}

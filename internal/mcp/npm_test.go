@@ -137,7 +137,7 @@ func publishedAt(t *testing.T, mode string) string {
 	}
 }
 
-// freePort gives a port below those that the system hands out by itself, which
+// freePort gives a port below the system's own range, which
 // another program could be given before the server takes it.
 func freePort(t *testing.T) (port, address string) {
 	t.Helper()
@@ -177,7 +177,7 @@ func nine(dir string) []publishedServer {
 }
 
 // TestNinePublishedServers lists the tools of all of them from one configuration;
-// then again from what was kept, without starting any.
+// then again from the store, without starting any.
 func TestNinePublishedServers(t *testing.T) {
 	needsNode(t)
 	if os.Getenv("RAVENBOT_NPM") == "" {

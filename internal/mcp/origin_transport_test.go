@@ -36,7 +36,7 @@ func TestOriginTransport_RedirectsInACircle(t *testing.T) {
 	}
 }
 
-// No connection outlives the transport: not one that is idle, and none whose request ends later.
+// No connection outlives the transport, idle or in use.
 func TestOriginTransport_CloseEndsEveryConnection(t *testing.T) {
 	states := make(chan http.ConnState, 16)
 	under, goOn := make(chan struct{}), make(chan struct{})

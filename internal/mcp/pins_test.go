@@ -104,7 +104,7 @@ func TestPins_TakeOver(t *testing.T) {
 	}
 }
 
-// Pins of another program are none of this server's, and what cannot be read is not guessed.
+// Pins of another program do not apply, and unreadable ones are not guessed.
 func TestStoredPins(t *testing.T) {
 	keep := &memoryStore{}
 	h := must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}, Store: keep}))
@@ -148,12 +148,12 @@ func TestApprove_WhatIsRefused(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, err := h.Approve(ended, "a", ""); !errors.Is(err, context.Canceled) || len(h.Pending("a")) != 1 {
-		t.Errorf("whoever has left approves nothing: %v", err)
+		t.Errorf("a cancelled approval: %v", err)
 	}
 	if h.Pending("none") != nil {
 		t.Error("of no server something waits")
 	}
-	// What another process has pinned meanwhile is kept, and what it says of the same tool is not.
+	// Pins of another process are kept, except for the approved tool.
 	p := keptPins(t, keep, "a")
 	p.Tools["other"], p.Tools["one"] = pin{Hash: "7"}, pin{Hash: "8"}
 	if err := keep.SaveBlob(t.Context(), kindPins+"/a", encodeJSON(p)); err != nil {
@@ -172,7 +172,7 @@ func TestApprove_WhatIsRefused(t *testing.T) {
 	}
 }
 
-// Another list of changes has another fingerprint: an approval is of what was shown.
+// Another list of changes has another fingerprint, so that an approval covers the displayed list.
 func TestFingerprint(t *testing.T) {
 	seen := map[string]string{}
 	for what, list := range map[string][]Change{
@@ -206,6 +206,6 @@ func TestWarnings(t *testing.T) {
 	}
 	s.setListing(listing{Tools: []toolSpec{{Name: "yes00"}}})
 	if st, _ := h.Get("a"); len(st.Warnings) != 0 {
-		t.Errorf("a server that says nothing odd any more: %q", st.Warnings)
+		t.Errorf("a server without suspicious texts: %q", st.Warnings)
 	}
 }

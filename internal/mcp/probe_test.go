@@ -43,7 +43,7 @@ func TestProbe_SaysWhyThereAreNoTools(t *testing.T) {
 	}
 	if _, err := Probe(t.Context(), Config{Name: "a"}, "test"); err == nil ||
 		!strings.Contains(err.Error(), "give either a command to start or a url to reach") {
-		t.Errorf("an entry that says nothing: %v", err)
+		t.Errorf("an empty entry: %v", err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()

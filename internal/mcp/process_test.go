@@ -114,7 +114,7 @@ func TestStdio_Close_StubbornProcess_WaitsForItsEnd(t *testing.T) {
 	}
 }
 
-// Where nothing can be written any more, the end of a process is reported without a wait for its output.
+// If nothing can be written any more, the end of a process is reported without a wait for its output.
 func TestStdio_Reap_WaitsOnlyForOutput(t *testing.T) {
 	for range 10 { // a busy machine may take its time, but not always
 		s := processOf(t, Config{Name: "a", Command: "true"}, &logBuffer{now: time.Now})
@@ -134,7 +134,7 @@ func TestStdio_Reap_WaitsOnlyForOutput(t *testing.T) {
 	t.Errorf("each process was waited for as long as %v", drainWait)
 }
 
-// The log says what was started, and with what the process ended.
+// The log names the program and the exit status of the process.
 func TestStdio_LogsStartAndEnd(t *testing.T) {
 	logs := &logBuffer{now: time.Now}
 	s := processOf(t, Config{Name: "a", Command: "sh", Args: []string{"-c", "echo noise >&2; echo junk; exit 7"}}, logs)
@@ -194,7 +194,7 @@ func TestBuildEnvironment(t *testing.T) {
 	}
 }
 
-// Whoever has not installed what a server needs reads how to.
+// The error explains how to install a missing program.
 func TestInstallHint(t *testing.T) {
 	for command, want := range map[string]string{
 		"npx": "Node.js", "node": "Node.js", "npm": "Node.js", "uvx": "install uv", "uv": "install uv",

@@ -57,9 +57,9 @@ func TestOnlyWhatChangedIsRestarted(t *testing.T) {
 		t.Error("an entry that is gone is still there")
 	}
 	ended(t, old)
-	lines(t, h, "changed", "bot: started") // the log goes on from the one that was replaced
+	lines(t, h, "changed", "bot: started") // the log continues after a replacement
 	if n := strings.Count(logText(h, "changed"), "started"); n != 2 {
-		t.Errorf("the log tells of %d starts, want 2", n)
+		t.Errorf("the log contains %d starts, want 2", n)
 	}
 	if err := h.Apply([]Config{same, {Name: "odd"}}); err == nil {
 		t.Error("a faulty set was taken")
@@ -88,7 +88,7 @@ func TestATurnKeepsTheServersItBeganWith(t *testing.T) {
 	if err := h.Apply([]Config{entry}); err != nil {
 		t.Fatal(err)
 	}
-	later := h.Lease() // begins after the change: holds only what is new
+	later := h.Lease() // begins after the change: contains only new lines
 	defer later()
 	until(t, h, "a", Connected)
 	second := pid(t, h, "a")
@@ -171,7 +171,7 @@ func TestServersAddedBesideTheConfiguration(t *testing.T) {
 	}
 }
 
-// A server whose tools are known is not started by looking at it, nor by the time
+// A server whose tools are known is not started by looking at it, or by the time
 // at which others are asked whether they live.
 func TestLookingStartsNothing(t *testing.T) {
 	keep := &memoryStore{}
@@ -227,7 +227,7 @@ func (s *gatedStore) SaveBlob(ctx context.Context, key string, data []byte) erro
 	return s.memoryStore.SaveBlob(ctx, key, data)
 }
 
-// A store that is slow to delete what it keeps of a server delays nobody else; a new server of that name waits, since
+// A store that deletes the state of a server slowly delays nobody else; a new server of that name waits, since
 // it would find the tools that were approved for the old one.
 func TestRemove_SlowStore_DelaysNobody(t *testing.T) {
 	s := &gatedStore{deleting: make(chan struct{}, 9), proceed: make(chan struct{})}
@@ -258,6 +258,6 @@ func TestRemove_SlowStore_DelaysNobody(t *testing.T) {
 		t.Error(err)
 	}
 	if s.readEarly.Load() {
-		t.Error("the new server read what was being deleted")
+		t.Error("the new server read the state during its deletion")
 	}
 }

@@ -93,13 +93,13 @@ func TestResourcesAndPrompts(t *testing.T) {
 			name)), "user: Greet Odin")
 		wantFailure(t, fromPack(t, h, "resource_read", fmt.Sprintf(`{"server":%q,"uri":"other://"}`, name)), "failed")
 	}
-	// What the server has listed to the letter may be read like what is the bot's own; all else is a call of the server's.
+	// Listed items may be read like the bot's own data; all other calls count as the server's.
 	for name, c := range map[string]struct {
 		tool, args, as string
 		isOwn          bool
 	}{
 		"a listed resource":             {"resource_read", `{"server":"new","uri":"note://1"}`, "new_resource_read", true},
-		"one that a pattern allows":     {"resource_read", `{"server":"new","uri":"note://7"}`, "new_resource_read", false},
+		"a URI of a pattern":            {"resource_read", `{"server":"new","uri":"note://7"}`, "new_resource_read", false},
 		"a pattern itself":              {"resource_read", `{"server":"new","uri":"note://{n}"}`, "new_resource_read", false},
 		"of a server that is not there": {"resource_read", `{"server":"none","uri":"note://1"}`, "none_resource_read", false},
 		"a listed prompt":               {"prompt_get", `{"server":"new","name":"greet"}`, "new_prompt_get", true},
@@ -168,7 +168,7 @@ func TestItemLine(t *testing.T) {
 	}
 }
 
-// Lists are read page by page up to a limit, and a server that has none of a kind says so.
+// Lists are read page by page up to a limit, and the text for a server without items is (none).
 func TestListLines(t *testing.T) {
 	var many []string
 	for n := range 501 {
@@ -204,7 +204,7 @@ func TestListLines(t *testing.T) {
 	}
 }
 
-// Nothing is asked of a server that the caller may not use, and whoever leaves does not wait.
+// A server that is forbidden for the caller gets no request, and a cancelled caller does not wait.
 func TestConnectionTo_OnlyForThoseWhoMayUseIt(t *testing.T) {
 	m := &memoryServer{capabilities: `{"resources":{},"prompts":{}}`}
 	s, conn := connectTo(t, m, Options{})
@@ -243,7 +243,7 @@ func TestConnectionTo_OnlyForThoseWhoMayUseIt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, cancel)
 	if _, err := s.h.readResource(ctx, resourceArgs{Server: "a", URI: "x"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("whoever has left: %v", err)
+		t.Errorf("a cancelled caller: %v", err)
 	}
 	s.clearConnection()
 	const down = `The MCP server "a" is not available (state: no_tools_found). Nothing was run; it is tried again in the background.`
@@ -252,7 +252,7 @@ func TestConnectionTo_OnlyForThoseWhoMayUseIt(t *testing.T) {
 	}
 }
 
-// The next page of a list is the one that the server names.
+// The server names the next page of a list.
 func TestListLines_NextPage_IsTheOneThatIsNamed(t *testing.T) {
 	m := &memoryServer{capabilities: `{"resources":{},"prompts":{}}`, results: map[string]string{
 		"resources/list":           `{"resources":[{"uri":"n:1"}],"nextCursor":"r2"}`,

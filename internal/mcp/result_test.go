@@ -53,7 +53,7 @@ func TestParseFile_TakesWhatThereIsRoomFor(t *testing.T) {
 	}
 }
 
-// Sizes are those of the data, not of its encoding.
+// Sizes count the data, not its encoding.
 func TestDataSize(t *testing.T) {
 	for encoded, want := range map[string]string{
 		``: "0 bytes", `""`: "0 bytes", `"AA=="`: "1 bytes", `"AAA="`: "2 bytes", `"AAAA"`: "3 bytes", `"===="`: "0 bytes",
@@ -97,7 +97,7 @@ func TestMediaType(t *testing.T) {
 	}
 }
 
-// The text says what the data says only where it has each of its values.
+// A text contains the data only if it contains each value.
 func TestContainsValues(t *testing.T) {
 	for _, tt := range []struct {
 		said, data string

@@ -13,7 +13,7 @@ import (
 	sdk "github.com/mark3labs/mcp-go/mcp"
 )
 
-// pipeTo returns a connection whose messages go to a channel, with what is no message in another one.
+// pipeTo returns a connection whose messages go to a channel, with invalid messages in another one.
 func pipeTo() (d *rpcConn, sent, invalid chan string) {
 	sent, invalid = make(chan string, 100), make(chan string, 100)
 	d = newRPCConn(func(m []byte) { invalid <- string(m) })
@@ -49,7 +49,7 @@ func TestSendRequest_ForgetsWhatHasEnded(t *testing.T) {
 	}
 }
 
-// Whoever waits learns why the connection was lost, not what followed from it.
+// Waiting callers get the reason for the loss, not its consequences.
 func TestSendRequest_ReturnsTheReasonOfALoss(t *testing.T) {
 	reason := errors.New("it fell asleep")
 	d, sent, _ := pipeTo()
@@ -164,7 +164,7 @@ func TestAnswerFor_FloodIsBounded(t *testing.T) {
 	}
 }
 
-// Errors reach whoever asked in whatever form a server sends them.
+// Errors reach the caller in any form that servers send.
 func TestDeliverResponse_ReadsErrors(t *testing.T) {
 	for raw, want := range map[string]sdk.JSONRPCErrorDetails{
 		`"error":{"code":-5,"message":"no","data":[1]}`: {Code: -5, Message: "no", Data: json.RawMessage(`[1]`)},
@@ -193,7 +193,7 @@ func TestDeliverResponse_ReadsErrors(t *testing.T) {
 		return nil
 	}
 	if a, err := d.SendRequest(t.Context(), request(1)); err != nil || a.Error != nil {
-		t.Errorf("a result counts more than an error that is none: %+v, %v", a, err)
+		t.Errorf("a result counts more than an invalid error: %+v, %v", a, err)
 	}
 }
 

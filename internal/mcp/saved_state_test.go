@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// faultyStore has an error for some kinds, and counts what it is asked.
+// faultyStore has an error for some kinds, and counts its calls.
 type faultyStore struct {
 	memoryStore
-	faulty string // the kind that can be neither read nor written
+	faulty string // the kind that cannot be read or written
 }
 
 var errFaulty = errors.New("the store is damaged")
@@ -68,7 +68,7 @@ func TestSavedState_FaultyStore_IsLogged(t *testing.T) {
 	}
 }
 
-// What was saved is used again where the entry is the same, and otherwise not.
+// Saved state is used only if the entry is the same.
 func TestRestore_OnlyForTheSameEntry(t *testing.T) {
 	keep := &memoryStore{}
 	entry := Config{Name: "a", Command: "x", Args: []string{"y"}}
@@ -94,7 +94,7 @@ func TestRestore_OnlyForTheSameEntry(t *testing.T) {
 			t.Errorf("another %s: restored %v with %d tools", what, other.restored, len(other.tools))
 		}
 	}
-	// A server that offers nothing has to be started to know what it has.
+	// A server without saved offers must be started.
 	first.setListing(listing{})
 	first.saveListing(listing{})
 	if empty := must(must(NewHost(Options{Servers: []Config{entry}, Store: keep})).server("a")); empty.restored {

@@ -58,7 +58,7 @@ func TestQuestionsOfServers(t *testing.T) {
 	}{
 		{"form", elicitation, form, Answer{Action: Accept, Content: json.RawMessage(`{"n":5,"why":"so"}`)}, nil, `{"action":"accept","content":{"n":5,"why":"so"}}`},
 		{"mended", elicitation, form, Answer{Action: Accept, Content: json.RawMessage(`{"n":"5","why":"so"}`)}, nil, `{"action":"accept","content":{"n":5,"why":"so"}}`},
-		{"defaults for what was left out", elicitation, form, Answer{Action: Accept}, nil, `{"action":"accept","content":{"n":3,"why":"because"}}`},
+		{"defaults for missing fields", elicitation, form, Answer{Action: Accept}, nil, `{"action":"accept","content":{"n":3,"why":"because"}}`},
 		{"an answer that does not fit", elicitation, form, Answer{Action: Accept, Content: json.RawMessage(`{"n":"many"}`)}, nil, `{"action":"cancel"}`},
 		{"no", elicitation, form, Answer{Action: Decline, Content: json.RawMessage(`{"n":1}`)}, nil, `{"action":"decline"}`},
 		{"nobody answers", elicitation, form, Answer{}, errors.New("not there"), `{"action":"cancel"}`},
@@ -105,7 +105,7 @@ func TestQuestionsOfServers(t *testing.T) {
 	}
 }
 
-// Where it is not plain for whom a server asks, nobody is asked.
+// If the person behind a request is not clear, nobody is asked.
 func TestAQuestionThatIsNobodys(t *testing.T) {
 	var asked []string
 	answers := make(chan struct{})
@@ -197,7 +197,7 @@ func TestAServerTakesItsQuestionBack(t *testing.T) {
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("the call ended with %v", err)
 	}
-	lines(t, h, "a", "stderr: cancelled ") // and the server was told that nobody waits
+	lines(t, h, "a", "stderr: cancelled ") // and the server got a cancel notification
 }
 
 func TestAddressesToVisitFirst(t *testing.T) {
@@ -253,7 +253,7 @@ func TestInputThatACallNeeds(t *testing.T) {
 }
 
 // streaming is a Streamable HTTP server of the older kind whose call asks on its own
-// stream, and answers with what it hears.
+// stream, and answers with the response.
 type streaming struct {
 	mu        sync.Mutex
 	waits     map[string]chan string // answers, by the id of the question
@@ -414,7 +414,7 @@ func TestProgressNote(t *testing.T) {
 	}
 }
 
-// A call's time is what it takes without the people that are asked meanwhile;
+// The time of a call excludes questions to people;
 // progress gives it more, within limits.
 func TestTheTimeOfACall(t *testing.T) {
 	tests := []struct {

@@ -22,8 +22,8 @@ import (
 type memoryServer struct {
 	*rpcConn
 	capabilities string // as JSON
-	// results are what it answers beside initialize and tools/list, by method, or by method and cursor; other methods
-	// are unknown to it.
+	// results are its answers other than to initialize and tools/list, by method, or by method and cursor; other
+	// methods are unknown to it.
 	results map[string]string
 
 	mu       sync.Mutex
@@ -135,7 +135,7 @@ func TestWatch_SilentServer_IsGivenUp(t *testing.T) {
 	}{
 		{"at once", false, func(m *memoryServer) { m.fallSilent(true) }, 70 * time.Second},
 		{"during a call", true, func(m *memoryServer) { m.fallSilent(true) }, 190 * time.Second},
-		{"twice, and then for good", true, func(m *memoryServer) {
+		{"twice, and then permanently", true, func(m *memoryServer) {
 			m.fallSilent(true)
 			time.Sleep(150 * time.Second) // two checks are missed
 			m.fallSilent(false)
@@ -268,7 +268,7 @@ func TestStatus_OldOne_IsChecked(t *testing.T) {
 	})
 }
 
-// A server that cannot be ended is left behind, so that whoever stops it does not wait for ever.
+// A server that cannot be ended is left behind, so that stopping it does not wait for ever.
 func TestStop_ServerThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}})).server("a"))
@@ -279,7 +279,7 @@ func TestStop_ServerThatDoesNotEnd(t *testing.T) {
 		}
 		s.setState(Stopped, "")
 		if err := s.stop(); err != nil {
-			t.Errorf("one that has ended: %v", err)
+			t.Errorf("an ended one: %v", err)
 		}
 	})
 }
@@ -384,7 +384,7 @@ func TestRun_LostConnection_IsMadeAgain(t *testing.T) {
 	}
 }
 
-// Nothing starts before the channel is closed, as what is known from the store suffices until then.
+// Nothing starts before the channel is closed, because the stored tools suffice until then.
 func TestStartAfter_DelaysServers(t *testing.T) {
 	begin := make(chan struct{})
 	h := running(t, Options{Servers: []Config{fakeServer("a", "plain")}, StartAfter: begin})
@@ -403,7 +403,7 @@ func TestStartAfter_DelaysServers(t *testing.T) {
 	end()
 }
 
-// Whoever waits for all servers waits for the slowest, and no longer than the context lasts.
+// WaitAll waits for the slowest server, until the context ends.
 func TestWaitAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := must(NewHost(Options{Servers: []Config{{Name: "a", Disabled: true}, {Name: "b", Command: "x"},
@@ -426,7 +426,7 @@ func TestWaitAll(t *testing.T) {
 	})
 }
 
-// A call that was answered shows that the server works, and is not pending any more; a list is no call.
+// A call that was answered shows that the server works, and is not pending any more; a list does not count.
 func TestRequest_NotesWhatWasAnswered(t *testing.T) {
 	m := &memoryServer{capabilities: `{"tools":{}}`, results: map[string]string{"tools/call": `{"content":[]}`}}
 	_, conn := connectTo(t, m, Options{})
@@ -527,13 +527,13 @@ func TestList_ServerWithoutTools_IsAskedForWhatItOffers(t *testing.T) {
 	}
 }
 
-// A server is asked for its log messages where it has any, and not told of more than it announced.
+// Only a server with log messages is asked for them, and subscriptions cover only announced lists.
 func TestWatchChanges_AsksForTheLog(t *testing.T) {
 	for capabilities, want := range map[string]int{`{"tools":{},"logging":{}}`: 1, `{"tools":{}}`: 0} {
 		m := &memoryServer{capabilities: capabilities}
 		_, conn := connectTo(t, m, Options{})
 		if conn.info.version != "memory 1" || conn.info.protocol != "2025-06-18" || conn.info.transport != Stdio {
-			t.Errorf("the server says of itself: %+v", conn.info)
+			t.Errorf("the server's description: %+v", conn.info)
 		}
 		for deadline := time.Now().Add(soon); m.count("logging/setLevel") < want; <-time.After(time.Millisecond) {
 			if time.Now().After(deadline) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What is named like a secret is masked wherever a server repeats it, and a short value nowhere.
+// Values with names of secrets are masked everywhere, short values nowhere.
 func TestNewMasker_FindsSecretsByTheirNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"API_TOKEN": true, "api_key": true, "Client_Secret": true, "DB_PASSWORD": true, "AUTHOR": true,
@@ -14,7 +14,7 @@ func TestNewMasker_FindsSecretsByTheirNames(t *testing.T) {
 		"COOKIE":          true, "SENTRY_DSN": true, "DATABASE_URL": true, "MODE": false, "URL": false, "": false,
 	} {
 		if isSecretName(name) != want {
-			t.Errorf("%s is that of a secret: %v", name, !want)
+			t.Errorf("%s names a secret: %v", name, !want)
 		}
 	}
 	for value, want := range map[string]string{"1234": "is ***", "123": "is 123"} {
@@ -33,7 +33,7 @@ func TestNewMasker_FindsSecretsByTheirNames(t *testing.T) {
 	}
 }
 
-// Servers of which some tools wait say so, unless something else is more important.
+// The state shows waiting tools, unless another state is more important.
 func TestPublicState(t *testing.T) {
 	s := must(must(NewHost(Options{Servers: []Config{{Name: "a", Command: "x"}}})).server("a"))
 	for state, want := range map[State]State{

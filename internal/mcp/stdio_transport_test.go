@@ -238,7 +238,7 @@ func TestEras(t *testing.T) {
 	}
 }
 
-// What was learnt at the first start is used at the next: the pause in which the
+// The era of the first start is used at the next: the pause in which the
 // question for the newest protocol stays unanswered is paid once.
 func TestASilentServerIsWaitedForOnce(t *testing.T) {
 	h := running(t, Options{Servers: []Config{fakeServer("a", "silent")}})
@@ -400,7 +400,7 @@ func TestACallerThatLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	if _, err := find1(t, h, "a", "hang").Call(ctx, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want that of the context", err)
+		t.Errorf("error %v, want the context's", err)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestInspect_BoundsWhatIsSaid(t *testing.T) {
 	}
 }
 
-// Characters that nobody sees are told apart from those that a script or an emoji needs.
+// Invisible characters are allowed if a script or an emoji needs them.
 func TestIsHidden(t *testing.T) {
 	for _, tt := range []struct {
 		before, c rune

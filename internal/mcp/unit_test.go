@@ -42,7 +42,7 @@ func TestResultOf(t *testing.T) {
 			`"structuredContent":{"entities":[{"name":"Ada"}]}}`,
 			tool.Result{Text: "Graph read.\n{\"entities\":[{\"name\":\"Ada\"}]}",
 				Structured: json.RawMessage(`{"entities":[{"name":"Ada"}]}`)}},
-		{"data and a number that only looks alike",
+		{"data and a number that only looks similar",
 			`{"content":[{"type":"text","text":"10 found"}],"structuredContent":{"n":1}}`,
 			tool.Result{Text: "10 found\n{\"n\":1}", Structured: json.RawMessage(`{"n":1}`)}},
 		{"data as text in another form", `{"content":[{"type":"text","text":"{ \"ok\": true, \"who\": \"Ada\" }"}],` +
@@ -53,7 +53,7 @@ func TestResultOf(t *testing.T) {
 		{"data that is null", `{"content":[{"type":"text","text":"a"}],"structuredContent":null}`, tool.Result{Text: "a"}},
 		{"image", `{"content":[{"type":"image","mimeType":"image/png","data":"AAAA"}]}`, tool.Result{Text: "[image: image/png, 3 bytes]", Files: []chat.File{{Name: "image-1.png", Type: "image/png", Size: 3, Data: []byte{0, 0, 0}}}}},
 		{"large audio", `{"content":[{"type":"audio","data":"` + strings.Repeat("AAAA", 1024) + `"}]}`, tool.Result{Text: "[audio: unknown type, 3.0 KiB]", Files: []chat.File{{Name: "audio-1.bin", Type: "application/octet-stream", Size: 3072, Data: make([]byte, 3072)}}}},
-		{"data that is none", `{"content":[{"type":"image","mimeType":"image/png\r\nx","data":"???"}]}`, tool.Result{Text: "[image: image/png x, 2 bytes] [its data is not base64 and is left out]"}},
+		{"missing data", `{"content":[{"type":"image","mimeType":"image/png\r\nx","data":"???"}]}`, tool.Result{Text: "[image: image/png x, 2 bytes] [its data is not base64 and is left out]"}},
 		{"two of a kind", `{"content":[{"type":"image","mimeType":"image/jpeg","data":"AA=="},{"type":"image",` +
 			`"mimeType":"image/jpeg; q=1","data":"AA=="}]}`,
 			tool.Result{Text: "[image: image/jpeg, 1 bytes]\n[image: image/jpeg; q=1, 1 bytes]",
@@ -108,7 +108,7 @@ func TestResultOf(t *testing.T) {
 	}
 }
 
-// Data of one result is kept up to a limit; what is beyond is only described.
+// Data of one result is kept up to a limit; further data is only described.
 func TestDataOfAResultIsBounded(t *testing.T) {
 	part := func(n int) string {
 		return fmt.Sprintf(`{"type":"image","mimeType":"image/png","data":%q}`, strings.Repeat("AAAA", n/3))
@@ -222,7 +222,7 @@ func TestGuardKeepsHeadersFromOtherOrigins(t *testing.T) {
 	}
 }
 
-// A stream of events may go on for ever; one event, or any other body, may not.
+// A stream of events may go on for ever; one event, or any other body, must not.
 func TestAnswerBody_IsLimited(t *testing.T) {
 	event := "data: " + strings.Repeat("x", 1<<20)
 	read := func(events bool, end string, n int) error {
@@ -249,8 +249,8 @@ func TestAnswerBody_IsLimited(t *testing.T) {
 	}
 }
 
-// Large answers of all servers share memory: the second one waits for the end of the first, which may not take for ever,
-// and which is known where an answer names its size. Small ones and short events never wait.
+// Large answers of all servers share memory: the second one waits for the end of the first, which must not take for
+// ever, and which is known where an answer names its size. Small ones and short events never wait.
 func TestAnswerBody_LargeAnswers_ShareMemory(t *testing.T) {
 	const large, small = 2 << 20, 1 << 20
 	for name, c := range map[string]struct {

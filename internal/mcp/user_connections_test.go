@@ -19,7 +19,7 @@ import (
 	"ravenbot/internal/core/tool"
 )
 
-// signedIn stands for a sign-in: requests of a user who has consented carry his
+// signedIn simulates a sign-in: requests of a user who has consented carry his
 // name, all others fail.
 type signedIn struct {
 	mu  sync.Mutex
@@ -160,7 +160,7 @@ func TestConnectionsOfUsersEnd(t *testing.T) {
 	s.users.mu.Unlock()
 	s.closeIdleUser("slack:T/u", all["slack:T/u"]) // as its timer does
 	ended(all["slack:T/u"])
-	wantText(t, asUser(t, do, "T", "u"), "called by slack:T/u") // begins anew
+	wantText(t, asUser(t, do, "T", "u"), "called by slack:T/u") // starts again
 	if err := h.Apply(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestPerUserNeedsAURL(t *testing.T) {
 	h := running(t, Options{Servers: []Config{{Name: "a",
 		URL: serve(t, sdkserver.NewStreamableHTTPServer(library())).URL}}})
 	settled(t, h, "a")
-	wantText(t, call(t, find1(t, h, "a", "echo"), `{"text":"x"}`), "you said x") // without a user, where none is asked for
+	wantText(t, call(t, find1(t, h, "a", "echo"), `{"text":"x"}`), "you said x") // without a user, if none is needed
 }
 
 // At most 200 people use a server at a time; who does not use it for 15 minutes makes room for others.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// BenchmarkWarm is what it takes to know 143 tools of nine servers again, of the size
+// BenchmarkWarm measures how to restore 143 tools of nine servers again, of the size
 // that the nine published ones have together.
 func BenchmarkWarm(b *testing.B) {
 	keep := &memoryStore{}

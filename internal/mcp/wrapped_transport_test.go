@@ -84,7 +84,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A refusal that was dealt with by Authorize says nothing of the era of a server:
+// A refusal that was dealt with by Authorize does not show the era of a server:
 // neither the older greeting nor the older transport is tried, and its text is
 // shown as it is.
 func TestWantOfConsentIsNoSignOfAnOldServer(t *testing.T) {
@@ -204,11 +204,11 @@ func TestOneVersionAlone(t *testing.T) {
 	}
 	if _, err := NewHost(Options{Servers: []Config{{Name: "a", URL: both, Protocol: "2025"}}}); err == nil ||
 		!strings.Contains(err.Error(), "2025-11-25") {
-		t.Errorf("a version that is none: %v", err)
+		t.Errorf("an invalid version: %v", err)
 	}
 }
 
-// Servers over HTTP that answer what they do not know in odd ways are old ones.
+// Servers over HTTP with odd answers to unknown requests are old ones.
 func TestOldServersOverHTTP(t *testing.T) {
 	odd := map[string]func(w http.ResponseWriter, request []byte){
 		"answers {}": func(w http.ResponseWriter, request []byte) { respond(w, request, `"result":{}`) },
@@ -247,7 +247,7 @@ func TestOldServersOverHTTP(t *testing.T) {
 	}
 }
 
-// The stream on which an old server says what has changed is open before its tools
+// The stream for notifications of an old server is open before its tools
 // are listed: a change in between would go unheard.
 func TestTheStreamIsOpenBeforeToolsAreListed(t *testing.T) {
 	v := &witness{next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,7 @@ import (
 )
 
 // The providers' own SDKs would take the place of our clients but for what these tests show. One that fails says that
-// the SDK was mended, and that its client is to be looked at again.
+// the SDK was fixed, and its client may be used.
 
 // answerWith returns the address of an endpoint that answers every request with a body.
 func answerWith(t *testing.T, contentType, body string) string {

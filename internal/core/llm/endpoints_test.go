@@ -386,7 +386,7 @@ func playBrokenCall(t *testing.T, e *endpoints, name string) {
 		case last.Finish == llm.FinishMalformed: // likewise
 		case len(got.Calls()) != 1:
 			t.Errorf("answered %v, %s", got, last.Finish)
-		default: // the model is told
+		default: // the model reads it
 			k.add(t, got)
 			k.add(t, answers(got))
 		}

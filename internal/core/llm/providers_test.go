@@ -111,7 +111,7 @@ func TestAnAnswerStreams(t *testing.T) {
 			t.Error("a request did not opt out of being stored")
 		}
 		if r.System != "be brief" {
-			t.Errorf("%s was told %q", r.API, r.System)
+			t.Errorf("%s received %q", r.API, r.System)
 		}
 	}
 }
@@ -350,7 +350,7 @@ func TestACutStreamIsNeverTakenForAWholeAnswer(t *testing.T) {
 }
 
 // TestACallOfACutStreamIsNeverReturnedAsWhole ends the body of an answer with a call cleanly after every line of it, as
-// a proxy does that loses the connection behind it.
+// a proxy does that loses the connection to its upstream.
 func TestACallOfACutStreamIsNeverReturnedAsWhole(t *testing.T) {
 	sim, _ := world(t)
 	look := llm.ToolSpec{
@@ -586,7 +586,7 @@ func TestGenerate_Schema_IsSent(t *testing.T) {
 	}
 }
 
-// The limits of a request go out in each provider's own form, beside those that the model is configured with.
+// The limits of a request go out in each provider's own form, in addition to the configured ones.
 func TestGenerate_LimitsOfARequest_AreSent(t *testing.T) {
 	for name, want := range map[string][3]string{
 		"gemini":        {"generationConfig maxOutputTokens", "generationConfig temperature", "generationConfig stopSequences"},

@@ -80,7 +80,7 @@ func TestDiscovery(t *testing.T) {
 		{"2025-03-26", func(p *peer) { p.inHeader, p.metadata = false, "" }},
 		{"2025-03-26 without metadata", func(p *peer) {
 			p.inHeader, p.metadata, p.named.where = false, "", "/nowhere"
-			p.named.slash = "" // its name is not known, and so counts as its origin
+			p.named.slash = "" // its origin stands in for its unknown name
 		}},
 	}
 	for _, tt := range tests {
@@ -136,7 +136,7 @@ func TestIssuer_SlashOfTheRoot_MakesNoDifference(t *testing.T) {
 	}
 }
 
-// Where the first authorization server does not answer, the next one that the server names is asked, but not one that a
+// If the first authorization server does not answer, the next one is tried, except for servers that a
 // token or a secret does not belong to.
 func TestDiscovery_DeadAuthorizationServer(t *testing.T) {
 	gone := httptest.NewServer(nil)
@@ -159,7 +159,7 @@ func TestDiscovery_DeadAuthorizationServer(t *testing.T) {
 			} {
 				b.fails(b.client(e), p.url(), "sign in at MCP server")
 			}
-			// The token's own server is dead now; the other one must not end what it may still renew.
+			// The token's own server is dead now; the other one must not end its token.
 			next := p.newIssuer("")
 			p.with(func() {
 				clear(p.valid)
@@ -202,7 +202,7 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 		{"no PKCE", func(p *peer) { p.named.more["code_challenge_methods_supported"] = nil }, Entry{}, "PKCE"},
 		{"plain PKCE", func(p *peer) { p.named.more["code_challenge_methods_supported"] = []string{"plain"} }, Entry{}, "PKCE"},
 		{"no registration", func(p *peer) { p.named.more["registration_endpoint"] = nil }, Entry{}, "configure its client id"},
-		{"an endpoint that is no address", func(p *peer) { p.named.more["token_endpoint"] = "javascript:alert(1)" }, Entry{}, "not an address"},
+		{"an endpoint that is not an address", func(p *peer) { p.named.more["token_endpoint"] = "javascript:alert(1)" }, Entry{}, "not an address"},
 		{"an endpoint in a file", func(p *peer) { p.named.more["authorization_endpoint"] = "file://x/etc/passwd" }, Entry{}, "not https"},
 		{"no token endpoint", func(p *peer) { p.named.more["token_endpoint"] = nil }, Entry{}, "no token endpoint"},
 		{"not the issuer configured", func(*peer) {}, Entry{Issuer: "https://ours.example"}, "not the configured one"},
@@ -573,7 +573,7 @@ func TestPrivateAddressesInMetadataAreRefused(t *testing.T) {
 		_, err := send(&http.Client{Transport: b.broker.Transport(e, public)}, e.URL, "{}")
 		return err
 	}
-	p.inHeader = false // the server itself may be reached as configured, what it names may not
+	p.inHeader = false // the configured server is reachable, its other addresses are not
 	if err := request(Entry{}); !errors.Is(err, egress.ErrBlocked) || len(p.named.asked)+len(p.named.registers) > 0 {
 		t.Errorf("its authorization server: %v", err)
 	}

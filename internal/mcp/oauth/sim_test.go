@@ -29,7 +29,7 @@ import (
 )
 
 // peer is a protected MCP server and its authorization servers, on real sockets.
-// Its fields say how it behaves; mu guards all of them while requests run.
+// Its fields set its behaviour; mu guards all of them while requests run.
 type peer struct {
 	t      *testing.T
 	server *httptest.Server // serves /mcp
@@ -43,7 +43,7 @@ type peer struct {
 	challenge string   // more of the WWW-Authenticate header
 	needs     []string // scopes of a request
 	named     *issuer  // in the metadata
-	slash     string   // behind the issuer's name in the metadata
+	slash     string   // after the issuer's name in the metadata
 	others    []string // issuers that the metadata name before it
 	valid     map[string][]string
 	calls     []string // bodies that were let in
@@ -58,11 +58,11 @@ type issuer struct {
 	slash   string                                                    // behind its own name
 	where   string                                                    // path of its metadata; "": the well-known place
 	more    map[string]any                                            // replaces parts of the metadata; nil leaves one out
-	iss     *string                                                   // replaces what redirects say; empty: nothing
+	iss     *string                                                   // replaces the target of redirects, unless empty
 	deny    string                                                    // an error instead of a code
 	seconds int                                                       // that tokens are good for
 	grants  func(form url.Values) (status int, answer map[string]any) // instead of a token
-	grow    []string                                                  // scopes that are granted; nil: as requested
+	grow    []string                                                  // scopes that are granted, or nil for the requested ones
 
 	codes     map[string]url.Values
 	refreshes map[string]string // token to scope

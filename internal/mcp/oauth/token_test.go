@@ -250,7 +250,7 @@ func TestHasConsent(t *testing.T) {
 	}
 	a.pass(consentLifetime)
 	if a.broker.HasConsent(u.Query()) || a.broker.HasConsent(back) {
-		t.Error("one that has expired")
+		t.Error("an expired one")
 	}
 }
 
@@ -824,7 +824,7 @@ func TestRefresh_ContextEndsWhileAnotherProcessRenews_LeavesTheTokenAlone(t *tes
 	if resp, err := c.Do(r); !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v %v", resp, err)
 	}
-	// Whoever asks next gets the lock of the session only when the renewal is over.
+	// The next request gets the lock of the session only after the renewal.
 	ended, end := context.WithCancel(t.Context())
 	end()
 	next, err := http.NewRequestWithContext(ended, http.MethodPost, p.url(), strings.NewReader("{}"))

@@ -30,16 +30,16 @@ func TestGenerate_EndpointsThatDiffer_AreUnderstood(t *testing.T) {
 		text   string
 		calls  []string
 	}{
-		"indexes from 1":                            {[]string{start, tool, args, stop, end, over}, "", look},
-		"a block that ends twice":                   {[]string{start, tool, args, stop, stop, end, over}, "", look},
-		"a block without an end":                    {[]string{start, tool, args, end, over}, "", look},
-		"an end of an unknown block":                {[]string{start, `{"type":"content_block_stop","index":7}`, tool, args, stop, end}, "", look},
-		"no reason to stop":                         {[]string{start, tool, args, stop, over}, "", look},
-		"a stop reason of false":                    {[]string{start, tool, args, stop, `{"type":"message_delta","delta":{"stop_reason":false}}`, over}, "", look},
-		"broken arguments":                          {[]string{start, tool, broken, stop, end}, "", []string{`a look "{\"x\":"`}},
-		"one JSON object":                           {[]string{`{"type":"message","model":"c","content":[{"type":"text","text":"hi"},{"type":"tool_use","id":"a","name":"look","input":{"x":1}}],"stop_reason":"tool_use"}`}, "hi", look},
-		"a connection that stays open":              {[]string{start, tool, args, stop, end, over, "wait"}, "", look},
-		"one that stays open before the last event": {[]string{start, tool, args, stop, end, "wait"}, "", look},
+		"indexes from 1":                                 {[]string{start, tool, args, stop, end, over}, "", look},
+		"a block that ends twice":                        {[]string{start, tool, args, stop, stop, end, over}, "", look},
+		"a block without an end":                         {[]string{start, tool, args, end, over}, "", look},
+		"an end of an unknown block":                     {[]string{start, `{"type":"content_block_stop","index":7}`, tool, args, stop, end}, "", look},
+		"no reason to stop":                              {[]string{start, tool, args, stop, over}, "", look},
+		"a stop reason of false":                         {[]string{start, tool, args, stop, `{"type":"message_delta","delta":{"stop_reason":false}}`, over}, "", look},
+		"broken arguments":                               {[]string{start, tool, broken, stop, end}, "", []string{`a look "{\"x\":"`}},
+		"one JSON object":                                {[]string{`{"type":"message","model":"c","content":[{"type":"text","text":"hi"},{"type":"tool_use","id":"a","name":"look","input":{"x":1}}],"stop_reason":"tool_use"}`}, "hi", look},
+		"a connection that stays open":                   {[]string{start, tool, args, stop, end, over, "wait"}, "", look},
+		"a stream that stays open before the last event": {[]string{start, tool, args, stop, end, "wait"}, "", look},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

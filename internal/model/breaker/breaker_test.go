@@ -189,7 +189,7 @@ func TestGenerate_HalfOpen_LetsOneRequestThrough(t *testing.T) {
 		synctest.Wait()
 		for range 20 {
 			if fault := ask(t.Context(), m); !fault.CircuitOpen {
-				t.Fatalf("beside the probe: %v, want refused", fault)
+				t.Fatalf("during the probe: %v, want refused", fault)
 			}
 		}
 		if p.count() != 4 {
@@ -217,7 +217,7 @@ func TestGenerate_ProviderNamesAPause_IsNotAskedBefore(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			if fault := ask(t.Context(), m); fault.RetryAfter.Round(time.Second) != want {
-				t.Errorf("after a pause of %v was asked for, people are told %v, want %v", after, fault.RetryAfter, want)
+				t.Errorf("asked for a pause of %v: the error says %v, want %v", after, fault.RetryAfter, want)
 			}
 		})
 	}
@@ -421,7 +421,7 @@ type selective struct{ *provider }
 
 func (selective) CanAnswer(q llm.Request) bool { return q.System == "known" }
 
-// A model that would be refused its request is no fallback.
+// A model that would refuse the request is not a fallback.
 func TestCanAnswer_IsFalseWhileTheCircuitIsOpenAndWhereTheModelSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, m, _ := start(failing(llm.Unavailable, 0))

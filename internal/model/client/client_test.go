@@ -191,7 +191,7 @@ func TestPost_OptionalFieldIsRefused_IsLeftOutForGood(t *testing.T) {
 	}
 }
 
-// Requests that were under way when another one found out what is refused are sent again as well.
+// Requests in progress are also sent again when another request learns about the refusal.
 func TestPost_OptionalFieldIsRefusedToManyAtOnce_AllAreAnswered(t *testing.T) {
 	const many = 6
 	var refused atomic.Int32
@@ -264,7 +264,7 @@ func TestPost_FieldsOfTheConfiguration_AreMerged(t *testing.T) {
 	}
 }
 
-// The operator finds the cause in the log, whoever has said it.
+// The log names the cause, from any source.
 func TestPost_Errors_NameTheReason(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"Gemini models require OpenRouter reasoning details to be preserved\"}}","provider_name":"Google"}}}`: "Gemini models require OpenRouter reasoning details",

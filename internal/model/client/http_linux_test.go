@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A provider that a firewall keeps from being reached is told from one that thinks for long: connecting is given up
+// A provider that a firewall keeps from being reached is distinguished from a slow one: connecting is given up
 // before the first token is overdue.
 func TestHTTPClient_ProviderIsNotReached_GivesUpBeforeTheFirstTokenIsDue(t *testing.T) {
 	t.Parallel()
 	address := listenWithoutRoom(t)
-	// firstTokenTimeout, where the configuration does not set it.
+	// firstTokenTimeout, unless the configuration sets it.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	answer, err := newHTTPClient().Get("http://" + address)

@@ -112,7 +112,7 @@ func TestGenerate_OnlyTheLastTagAgain_ShowsNoReasoning(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.WasThought && i == 1 {
-				t.Error("something has to be taken back again")
+				t.Error("something must be removed again")
 			}
 			for _, p := range c.Parts {
 				if !p.Thought {
@@ -255,7 +255,7 @@ func TestGenerate_ToolIsRefused_IsLeftOut(t *testing.T) {
 		if r := m.Refusals(); len(r) != 1 || r[0].Tool != "look_up" || !strings.Contains(r[0].Reason, "status 400") {
 			t.Errorf("refusals %+v", r)
 		}
-		// A tool that its server has mended is declared again.
+		// A tool that its server has fixed is declared again.
 		mended := llm.Request{Messages: question.Messages, Tools: []llm.ToolSpec{{Name: "look_up", Schema: json.RawMessage(`{}`)}}}
 		if _, err := ask(t.Context(), m, mended); err != nil || len(inner.Requests()[3].Tools) != 1 {
 			t.Errorf("%s: %v, sent %+v", words, err, inner.Requests()[3].Tools)

@@ -23,7 +23,7 @@ func endpoint(t *testing.T, status int, body string) (*gemini.Model, func() (pat
 	var sent []byte
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path = r.URL.String()
-		sent, _ = io.ReadAll(r.Body) // what is cut is seen by who looks at it
+		sent, _ = io.ReadAll(r.Body) // the reader sees the cut
 		w.WriteHeader(status)
 		fmt.Fprint(w, body)
 	}))
@@ -90,11 +90,11 @@ func TestGenerate_AnswersThatAreNone_AreErrors(t *testing.T) {
 	}{
 		"an error in a stream": {200, `data: {"error":{"code":503,"message":"overloaded","status":"UNAVAILABLE"}}` + "\n\n",
 			llm.Unavailable},
-		"a bad request in a stream": {200, `data: {"error":{"code":400,"message":"no"}}` + "\n\n", llm.BadRequest},
-		"an error in JSON":          {200, `{"error":{"code":429,"message":"slow down"}}`, llm.RateLimited},
-		"a list that is cut":        {200, `[{"candidates":[]}`, llm.Unavailable},
-		"no JSON":                   {200, "data: <html>\n\n", llm.Unavailable},
-		"a part that is no object":  {200, `{"candidates":[{"content":{"parts":["x"]}}]}`, llm.Unavailable},
+		"a bad request in a stream":    {200, `data: {"error":{"code":400,"message":"no"}}` + "\n\n", llm.BadRequest},
+		"an error in JSON":             {200, `{"error":{"code":429,"message":"slow down"}}`, llm.RateLimited},
+		"a list that is cut":           {200, `[{"candidates":[]}`, llm.Unavailable},
+		"no JSON":                      {200, "data: <html>\n\n", llm.Unavailable},
+		"a part that is not an object": {200, `{"candidates":[{"content":{"parts":["x"]}}]}`, llm.Unavailable},
 		"the day's quota": {429, `{"error":{"code":429,"message":"quota","details":[{"violations":[{"quotaId":` +
 			`"GenerateRequestsPerDayPerProject"}]}]}}`, llm.Exhausted},
 		"the day's quota in a list": {429, `[{"error":{"code":429,"message":"quota","details":[{"violations":[{"quotaId":` +
@@ -103,7 +103,7 @@ func TestGenerate_AnswersThatAreNone_AreErrors(t *testing.T) {
 			"{\n  \"error\": {\n    \"code\": 429,\n    \"message\": \"slow down\"\n  }\n}\n", llm.RateLimited},
 		"an error in a list behind events": {200, `data: {"candidates":[{"content":{"parts":[{"text":"half"}]}}]}` + "\n\n" +
 			`[{"error":{"code":429,"message":"slow down"}}]`, llm.RateLimited},
-		"a key that is none": {400, `{"error":{"code":400,"message":"API key not valid. Please pass a valid API key."}}`,
+		"an invalid key": {400, `{"error":{"code":400,"message":"API key not valid. Please pass a valid API key."}}`,
 			llm.Denied},
 		"a line without end": {200, "data: " + strings.Repeat("x", 33<<20), llm.OutputLimit},
 		"a page of a proxy":  {413, "<html>too large</html>", llm.BadRequest},
@@ -120,7 +120,7 @@ func TestGenerate_AnswersThatAreNone_AreErrors(t *testing.T) {
 	}
 }
 
-// Gemini charges for what it blocks.
+// Gemini charges for blocked answers.
 func TestGenerate_Blocked_TellsTheUsage(t *testing.T) {
 	const used = `,"usageMetadata":{"promptTokenCount":7,"thoughtsTokenCount":2}}`
 	for name, body := range map[string]string{
@@ -206,6 +206,6 @@ func TestGenerate_StoredPartsOfOthers_AreMadeValid(t *testing.T) {
 	}
 	_, err = generate(t, m, llm.Message{Role: llm.Assistant, Parts: []llm.Part{{Raw: json.RawMessage(`[]`)}}})
 	if fault, ok := errors.AsType[*llm.Error](err); !ok || fault.Kind != llm.BadRequest {
-		t.Errorf("a stored part that is no object: %v", err)
+		t.Errorf("a stored part that is not an object: %v", err)
 	}
 }

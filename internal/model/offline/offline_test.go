@@ -81,7 +81,7 @@ func TestAPageIsToldInItsOwnSentences(t *testing.T) {
 	}
 	for _, s := range strings.SplitAfter(lines[1], ". ") {
 		if !strings.Contains(page, strings.TrimSpace(s)) {
-			t.Errorf("%q does not stand in the page", s)
+			t.Errorf("%q is not in the page", s)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"ravenbot/internal/model/openai"
 )
 
-// endpoint answers with events, or with the refusal that a function returns for a request, and keeps what was sent.
+// endpoint answers with events, or with the refusal that a function returns for a request, and keeps the requests.
 func endpoint(t *testing.T, refuse func(messages []map[string]any) string, events ...string) (*openai.Model, *[][]map[string]any) {
 	t.Helper()
 	sent := new([][]map[string]any)
@@ -89,7 +89,7 @@ func TestGenerate_AdditionsToAMessage_GoBackWhole(t *testing.T) {
 			map[string]any{"reasoning": "I see", "reasoning_details": []any{
 				map[string]any{"type": "reasoning.text", "text": "I see", "signature": "c2ln", "format": "anthropic-claude-v1", "index": json.Number("0")},
 				map[string]any{"type": "reasoning.encrypted", "data": "ZGF0YQ==", "id": "a", "format": "google-gemini-v1", "index": json.Number("1")}}}},
-		"what is empty or only an output": {[]string{`{"annotations":[{"a":1}],"audio":null,"x":null,"y":"","z":[],` + callPiece + `}`}, map[string]any{}},
+		"empty or only for output": {[]string{`{"annotations":[{"a":1}],"audio":null,"x":null,"y":"","z":[],` + callPiece + `}`}, map[string]any{}},
 		"thinking in the content": {[]string{`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"I "}]}]}`,
 			`{"content":[{"type":"thinking","thinking":[{"type":"text","text":"see"}]}]}`, `{"content":"One moment.",` + callPiece + `}`},
 			map[string]any{"content": []any{
@@ -185,7 +185,7 @@ func TestGenerate_ReasoningIsMissed_IsSentAsEmpty(t *testing.T) {
 	}
 }
 
-// An endpoint may refuse what it has itself added.
+// An endpoint may refuse its own additions.
 func TestGenerate_AdditionIsRefused_IsNotSentAgain(t *testing.T) {
 	m, sent := endpoint(t, func(messages []map[string]any) string {
 		for _, message := range messages {

@@ -107,7 +107,7 @@ func TestEndpointsThatDifferAreUnderstood(t *testing.T) {
 	}
 }
 
-// generate returns the text that a model answers to a message, and the error behind it.
+// generate returns the text that a model answers to a message, and the error.
 func generate(t *testing.T, o openai.Options, h http.HandlerFunc) (text string, err error) {
 	t.Helper()
 	server := httptest.NewServer(h)

@@ -12,7 +12,7 @@ import (
 	"ravenbot/internal/model/toolschema"
 )
 
-// decode returns JSON as values; text is none.
+// decode returns JSON as values.
 func decode(t *testing.T, text string) (v any) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
