@@ -309,11 +309,13 @@ func TestQuestionsOnStreams(t *testing.T) {
 	s := &streaming{waits: map[string]chan string{}, cancelled: make(chan string, 1)}
 	var all sync.WaitGroup
 	all.Add(2)
+	ended := make(chan struct{})
 	h := running(t, Options{Servers: []Config{{Name: "a", URL: serve(t, s).URL}},
 		Ask: func(ctx context.Context, q Question) (Answer, error) {
 			who := tool.CallerFrom(ctx).User.ID
 			if who == "eve" {
 				<-ctx.Done()
+				<-ended // an answer before that might still end the call with a result
 				return Answer{}, ctx.Err()
 			}
 			all.Done()
@@ -338,6 +340,7 @@ func TestQuestionsOnStreams(t *testing.T) {
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("the call ended with %v", err)
 	}
+	close(ended)
 	select {
 	case <-s.cancelled:
 	case <-time.After(soon):
