@@ -30,7 +30,6 @@ func (t toolSpec) render() string {
 	return showHidden(b.String())
 }
 
-// showHidden replaces hidden characters by their codes.
 func showHidden(s string) string {
 	return replaceHidden(s, func(c rune) string { return fmt.Sprintf("{U+%04X}", c) })
 }

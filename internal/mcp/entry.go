@@ -50,7 +50,6 @@ func FromEntry(name string, e config.MCPServer) Config {
 	}
 }
 
-// describeEntry returns the command line or the address of an entry, with masked secrets.
 func describeEntry(e config.MCPServer) string {
 	if e.Command == "" {
 		return e.URL.String()

@@ -10,7 +10,6 @@ import (
 // ownGroup returns nil: there are no process groups here.
 func ownGroup() *syscall.SysProcAttr { return nil }
 
-// signalGroup kills only the process itself.
 func signalGroup(leader *os.Process, _ syscall.Signal) {
 	_ = leader.Kill() // fails only if the process has ended
 }

@@ -237,7 +237,6 @@ func realPaths(list []string) []string {
 	return found
 }
 
-// isWithin reports whether a path is a folder or below it.
 func isWithin(path, folder string) bool {
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, "/")+"/")
 }
@@ -251,7 +250,6 @@ func entryNames(folder string) []string {
 	return names
 }
 
-// runOnOwnThread runs a function on a thread that ends with it.
 func runOnOwnThread(f func()) {
 	go func() {
 		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine

@@ -86,7 +86,6 @@ func isolateThread(g guarded, withoutNetwork bool) ([]string, error) {
 	return notes, err
 }
 
-// isolationOutcome is the isolation that could be enforced.
 type isolationOutcome struct {
 	hidden    int   // files and folders to hide
 	readOnly  int   // files and folders to make read-only
@@ -130,7 +129,6 @@ func (o isolationOutcome) notes() ([]string, error) {
 	return notes, nil
 }
 
-// homeCaches are the folders for data of programs in the home folder.
 var homeCaches = []string{".cache", ".local/share"}
 
 // makeHomeCaches creates missing homeCaches. Landlock may keep a server from creating them, and its first start could
@@ -239,7 +237,6 @@ func foldersAbove(list []string) []string {
 	return slices.Compact(folders)
 }
 
-// allowed are the paths that Landlock allows.
 type allowed struct {
 	all  []string // including everything below them
 	read []string // the same, for reading and running

@@ -23,7 +23,6 @@ func (h *Host) WhyMissing(name string) (serverName, why string) {
 	return owner.c.Name, owner.whyMissing(name)
 }
 
-// toolPrefix returns the beginning of the names of a server's tools.
 func toolPrefix(server string) string { return strings.TrimSuffix(tool.SafeName(server, "x"), "x") }
 
 // whyMissing explains why a tool is not offered. It returns "" if the server simply has no such tool.

@@ -31,7 +31,6 @@ func (b *Broker) Callback() http.Handler {
 	})
 }
 
-// expiredText is shown for unknown links and returns.
 const expiredText = "This link was used before, is too old, or is of a bot that was restarted since. " +
 	"Use what needed it once more to get a new one."
 

@@ -33,7 +33,6 @@ type answer struct {
 	Usage   client.Maybe[map[string]json.RawMessage]   `json:"usage"`
 }
 
-// block is a block of an answer while it is read.
 type block struct {
 	fields map[string]json.RawMessage // at the start of the block
 	texts  map[string][]byte          // text that events add to fields: thinking, signature, partial_json
@@ -96,7 +95,6 @@ func (a *answerReader) readEvent(data []byte) (chunk llm.Chunk, _ client.Progres
 	return chunk, a.progress, nil
 }
 
-// readWhole converts an answer that came as one JSON object.
 func (a *answerReader) readWhole(whole answer) llm.Chunk {
 	out := llm.Chunk{ServedBy: provider + "/" + string(whole.Model), Usage: a.addUsage(whole.Usage.V)}
 	for _, fields := range whole.Content.V {

@@ -33,7 +33,6 @@ type message struct {
 	Content []any  `json:"content"`
 }
 
-// content is a block that the bot writes.
 type content struct {
 	Type      string         `json:"type"` // text, image, tool_use or tool_result
 	Text      string         `json:"text,omitempty"`

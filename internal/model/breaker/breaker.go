@@ -209,7 +209,6 @@ func fit(parts []llm.Part, room int) (kept []llm.Part, left int, isWhole bool) {
 	return parts, room, true
 }
 
-// end counts the outcome of a request, and returns the error for the caller.
 func (m *Model) end(began time.Time, isProbe bool, err error) error {
 	now := time.Now()
 	m.ended.Add(outcome(err), now.Sub(began))

@@ -265,7 +265,6 @@ func mergeObjects(object, more map[string]any) {
 	}
 }
 
-// removeField removes a field by its path and returns its value, or nil.
 func removeField(object map[string]any, path string) any {
 	name, rest, isDeep := strings.Cut(path, ".")
 	value := object[name]

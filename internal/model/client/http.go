@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// dialTimeout bounds the time to connect to a provider.
 const dialTimeout = 10 * time.Second
 
 var errRedirect = errors.New("it redirects")

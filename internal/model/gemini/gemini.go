@@ -122,7 +122,6 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
-// resource returns the model's name in the API.
 func (m *Model) resource() string {
 	if strings.HasPrefix(m.o.Model, "models/") || strings.HasPrefix(m.o.Model, "tunedModels/") {
 		return m.o.Model

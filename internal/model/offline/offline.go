@@ -131,7 +131,6 @@ func hasTool(tools []llm.ToolSpec, name string) bool {
 // linkPattern matches an address without brackets and quotation marks around it.
 var linkPattern = text.Pattern(`(?:https?://|bundled:)[^\s<>"'` + "`" + `\])]+`)
 
-// findLink returns the first address in a text, without punctuation after it.
 func findLink(words string) string {
 	return strings.TrimRight(linkPattern().FindString(words), ".,;:!?")
 }

@@ -27,7 +27,6 @@ type choice struct {
 	Native       client.Word          `json:"native_finish_reason"` // of the provider behind OpenRouter
 }
 
-// fields are the fields of a message or a delta.
 type fields map[string]json.RawMessage
 
 type tokens struct {
@@ -38,7 +37,6 @@ type tokens struct {
 	}] `json:"prompt_tokens_details"`
 }
 
-// toolCall is a call while it is read.
 type toolCall struct {
 	id, name string
 	args     string

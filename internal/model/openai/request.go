@@ -29,7 +29,6 @@ type request struct {
 	Format        map[string]any `json:"response_format,omitempty"`
 }
 
-// message is a message in the API's form.
 type message struct {
 	Role       string           `json:"role"`
 	Content    any              `json:"content"` // a string, nil, or a list of parts

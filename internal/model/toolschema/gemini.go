@@ -14,7 +14,6 @@ import (
 var geminiKeywords = []string{"$defs", "$ref", "type", "format", "title", "description", "enum", "items", "prefixItems",
 	"minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties", "required"}
 
-// ofOneType are the keywords that belong to one type only.
 var ofOneType = map[string][]string{
 	"array":  {"items", "prefixItems", "minItems", "maxItems"},
 	"object": {"properties", "required", "additionalProperties"},
