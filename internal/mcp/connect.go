@@ -273,9 +273,13 @@ func (c *connection) watchChanges() {
 		c.runInBackground(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 			defer cancel()
-			request := sdk.SetLevelRequest{}
-			request.Params.Level = sdk.LoggingLevelInfo
-			_ = c.client.SetLevel(ctx, request) // if the server refuses, its default level applies
+			request := transport.JSONRPCRequest{
+				JSONRPC: sdk.JSONRPC_VERSION,
+				ID:      sdk.NewRequestId("level"),
+				Method:  "logging/setLevel",
+				Params:  map[string]string{"level": "info"},
+			}
+			_, _ = c.client.GetTransport().SendRequest(ctx, request) // if the server refuses, its default level applies
 		})
 	}
 	filter := sdk.SubscriptionFilter{

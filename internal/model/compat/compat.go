@@ -61,7 +61,6 @@ func (m *Model) Refusals() []Refusal {
 	return slices.SortedFunc(maps.Values(m.refused), func(a, b Refusal) int { return strings.Compare(a.Tool, b.Tool) })
 }
 
-// maxRefused bounds the refused tools in one request.
 const maxRefused = 20
 
 // Generate streams one answer.

@@ -108,7 +108,6 @@ func (r *tagReader) begin() {
 	}
 }
 
-// space is between reasoning and the answer.
 const space = " \t\r\n"
 
 // lower converts ASCII letters to lower case, which keeps all positions.

@@ -68,7 +68,6 @@ func (m *Model) encodeRequest(r llm.Request, h habits) ([]byte, toolschema.Names
 	return client.Splice("tools", tools, body), names, nil
 }
 
-// messageWriter converts the messages of a request in order.
 type messageWriter struct {
 	model  *Model
 	habits habits
