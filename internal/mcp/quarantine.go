@@ -63,7 +63,6 @@ func (s *server) restorePins() {
 	s.pins = p
 }
 
-// storedPins returns the stored pins of this entry, or nil.
 func (s *server) storedPins() (*pins, error) {
 	data, err := s.loadSaved(kindPins)
 	var p pins

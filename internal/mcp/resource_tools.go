@@ -223,7 +223,6 @@ func (h *Host) listPrompts(ctx context.Context, w resourceArgs) (tool.Result, er
 	})
 }
 
-// listers request one page of items of a kind.
 var listers = map[string]func(context.Context, *client.Client, sdk.PaginatedRequest) error{
 	"resources": func(ctx context.Context, c *client.Client, page sdk.PaginatedRequest) error {
 		_, err := c.ListResourcesByPage(ctx, sdk.ListResourcesRequest{PaginatedRequest: page})

@@ -15,7 +15,6 @@ const (
 	kindPins  = "pins"
 )
 
-// loadSaved returns the stored state of a kind, or nil.
 func (s *server) loadSaved(what string) (json.RawMessage, error) {
 	if s.o.Store == nil {
 		return nil, nil

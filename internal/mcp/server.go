@@ -213,7 +213,6 @@ const (
 	callAnswered
 )
 
-// runSession connects and watches until that ends. It returns the reason.
 func (s *server) runSession(ctx context.Context) (outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -24,7 +24,6 @@ const (
 	maxListBytes = 4 << 20 // of all tools; nine well-known servers have 0.3 MB together (measured 2026-11)
 )
 
-// toolSpec is a tool in the form that the server listed.
 type toolSpec struct {
 	Name        string
 	Title       string          `json:",omitempty"`
@@ -44,7 +43,6 @@ func (t toolSpec) hints() tool.Hints {
 	}
 }
 
-// describe returns the description for people and models.
 func (t toolSpec) describe() string {
 	if t.Description == "" {
 		return t.Title
@@ -52,7 +50,6 @@ func (t toolSpec) describe() string {
 	return t.Description
 }
 
-// listing contains the offers of a server. It is stored as savedListing.
 type listing struct {
 	Tools        []toolSpec     `json:"tools"`
 	Instructions string         `json:"instructions,omitempty"`

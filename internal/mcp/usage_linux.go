@@ -10,7 +10,6 @@ import (
 // usageOf returns the usage of a process group, or zero if it cannot be read.
 func usageOf(group int) groupUsage { return countUsage()[group] }
 
-// countUsage reads /proc.
 func countUsage() map[int]groupUsage {
 	groups := map[int]groupUsage{}
 	files, _ := filepath.Glob("/proc/[1-9]*/stat") // fails only for a malformed pattern

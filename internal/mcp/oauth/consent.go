@@ -59,7 +59,6 @@ func (b *Broker) removePending(s *session) {
 	maps.DeleteFunc(b.pending, func(_ string, p *pending) bool { return p.s.key == s.key || !now.Before(p.Expires) })
 }
 
-// find returns a consent in progress, or nil.
 func (b *Broker) find(isWanted func(*pending) bool) *pending {
 	now := b.o.Now()
 	b.mu.Lock()

@@ -77,7 +77,6 @@ func (s *session) discover(ctx context.Context, c *challenge) (*target, error) {
 	return nil, errors.Join(errs...)
 }
 
-// maxIssuers bounds the authorization servers that are tried for a server.
 const maxIssuers = 3
 
 // chooseIssuers returns the authorization servers to try. An issuer that is configured, or can renew the current token,

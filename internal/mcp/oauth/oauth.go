@@ -208,7 +208,6 @@ func (b *Broker) Forget(ctx context.Context, server, user string) error {
 	return b.save(key, nil)
 }
 
-// failingTransport returns the same error for every request.
 type failingTransport struct{ err error }
 
 // RoundTrip returns the error.

@@ -34,7 +34,6 @@ func tokenKey(e Entry) string {
 	return "token/" + url.PathEscape(e.Name) + "/" + url.PathEscape(e.User)
 }
 
-// clientKey returns the key of the bot's registration at an authorization server.
 func clientKey(server, issuer, redirect string) string {
 	return "client/" + url.PathEscape(server) + "/" + url.PathEscape(trimRoot(issuer)) + "/" + url.PathEscape(redirect)
 }

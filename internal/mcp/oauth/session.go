@@ -218,7 +218,6 @@ func (s *session) startSignIn(ctx context.Context, at *target, c *challenge) (*p
 	return p, nil
 }
 
-// shouldNotify reports whether to notify the person, and records the notice.
 func (s *session) shouldNotify(p *pending) bool {
 	now := s.b.o.Now()
 	// More scopes justify a new notice, up to maxNotices.

@@ -45,6 +45,7 @@ const (
 	inCall                    // the end of the answer
 )
 
+// read converts reasoning and calls in a piece of an answer.
 func (r *tagReader) read(c llm.Chunk) llm.Chunk {
 	var parts []llm.Part
 	for _, p := range c.Parts {
@@ -224,6 +225,7 @@ func (r *tagReader) finish(c *llm.Chunk) []llm.Part {
 
 var callBlock = regexp.MustCompile(`(?s)<tool_call>\s*(\{.*?\})\s*</tool_call>\s*`)
 
+// readCalls returns the calls in a text, or nil if there is other text.
 func readCalls(text string) []llm.Part {
 	// Some servers omit the last tag.
 	if text = strings.TrimRight(text, space); !strings.HasSuffix(text, "</tool_call>") {

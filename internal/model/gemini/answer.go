@@ -26,6 +26,7 @@ type piece struct {
 	Error        json.RawMessage     `json:"error"`
 }
 
+// usage counts the tokens of a request so far.
 type usage struct {
 	Prompt     client.Count `json:"promptTokenCount"`
 	ToolPrompt client.Count `json:"toolUsePromptTokenCount"`

@@ -79,6 +79,7 @@ func New(o Options) (*Model, error) {
 	return m, nil
 }
 
+// provider returns the name in IDs and errors.
 func (m *Model) provider() string {
 	if m.o.Vertex != nil {
 		return "vertex"
@@ -122,6 +123,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request) iter.Seq2[llm.Chunk
 	}
 }
 
+// resource returns the model's name in the API.
 func (m *Model) resource() string {
 	if strings.HasPrefix(m.o.Model, "models/") || strings.HasPrefix(m.o.Model, "tunedModels/") {
 		return m.o.Model
@@ -129,6 +131,7 @@ func (m *Model) resource() string {
 	return "models/" + m.o.Model
 }
 
+// path returns the path of a method of the model.
 func (m *Model) path(method string) string {
 	if m.o.Vertex != nil {
 		return m.o.Vertex.path(m.o.Model) + ":" + method

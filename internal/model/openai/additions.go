@@ -121,6 +121,7 @@ func (a additions) part() (llm.Part, bool) {
 	return out, true
 }
 
+// load adds the additions in a part.
 func (a additions) load(p llm.Part) error {
 	var k kept
 	if err := json.Unmarshal(p.Raw, &k); err != nil {

@@ -27,6 +27,7 @@ type choice struct {
 	Native       client.Word          `json:"native_finish_reason"` // of the provider behind OpenRouter
 }
 
+// fields are the fields of a message or a delta.
 type fields map[string]json.RawMessage
 
 type tokens struct {

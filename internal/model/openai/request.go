@@ -29,6 +29,7 @@ type request struct {
 	Format        map[string]any `json:"response_format,omitempty"`
 }
 
+// message is a message in the API's form.
 type message struct {
 	Role       string           `json:"role"`
 	Content    any              `json:"content"` // a string, nil, or a list of parts
@@ -68,6 +69,7 @@ func (m *Model) encodeRequest(r llm.Request, h habits) ([]byte, toolschema.Names
 	return client.Splice("tools", tools, body), names, nil
 }
 
+// messageWriter converts the messages of a request in order.
 type messageWriter struct {
 	model  *Model
 	habits habits

@@ -14,6 +14,7 @@ import (
 var geminiKeywords = []string{"$defs", "$ref", "type", "format", "title", "description", "enum", "items", "prefixItems",
 	"minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties", "required"}
 
+// ofOneType are the keywords of only one type.
 var ofOneType = map[string][]string{
 	"array":  {"items", "prefixItems", "minItems", "maxItems"},
 	"object": {"properties", "required", "additionalProperties"},

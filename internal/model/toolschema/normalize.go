@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
+// draft is the metaschema that providers use.
 const draft = "https://json-schema.org/draft/2020-12/schema"
 
 var metaschema = sync.OnceValue(func() *jsonschema.Schema { return jsonschema.NewCompiler().MustCompile(draft) })

@@ -9,6 +9,7 @@ import (
 	"ravenbot/internal/core/text"
 )
 
+// maxName bounds the names of parameters for all providers.
 const maxName = 64
 
 // acceptedByAnthropic matches names of parameters at the top of a schema (anthropics/claude-code#79418).
