@@ -308,7 +308,7 @@ func TestHandler_Batch(t *testing.T) {
 	for _, batch := range []string{"[" + ping + "," + ping + "]", " \n[]", "[broken"} {
 		status, answer := h.send(h.token, batch)
 		want := `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"this server takes one message a request: ` +
-			`send those of the batch one by one"}}` + "\n"
+			`send the messages of the batch one by one"}}` + "\n"
 		if status != http.StatusBadRequest || answer != want {
 			t.Errorf("%s: %d %s", batch, status, answer)
 		}
