@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"ravenbot/adapters/web"
@@ -465,7 +466,7 @@ func (a *App) buildTroubles(_ context.Context, p *parts) error {
 		},
 		Post:      a.delivery.Interject,
 		Leads:     a.o.Replica.IsLeader,
-		PublicURL: signin.BaseURL(a.o.Config),
+		PublicURL: strings.TrimSuffix(a.o.Config.HTTP.PublicURL.Reveal(), "/"),
 		Store:     a.store,
 		Log:       a.o.Log,
 		Now:       a.o.Now,

@@ -81,6 +81,7 @@ func (a *App) buildAdmin(ctx context.Context, p *parts) error {
 		Instance:   instance{a},
 		Spending:   a.spending,
 		Totals:     p.totals,
+		Troubles:   p.troubles.Current,
 		Calls:      maskedCalls{a.store, a},
 		Approvals:  p.approvals,
 		Grants:     a.grants,

@@ -31,6 +31,7 @@ import (
 	"ravenbot/internal/core/resident"
 	"ravenbot/internal/feature/settings"
 	"ravenbot/internal/mcp/mcpserve"
+	"ravenbot/internal/ops/trouble"
 	"ravenbot/internal/store"
 	"ravenbot/internal/turn/budget"
 	"ravenbot/internal/turn/platform"
@@ -138,6 +139,7 @@ type Options struct {
 	Instance      Instance
 	Spending      Spending
 	Totals        Totals
+	Troubles      func() []trouble.Trouble // that last; nil: none are known
 	Calls         Calls
 	Approvals     Approvals
 	Grants        Grants

@@ -9,6 +9,7 @@ import (
 	"ravenbot/internal/mcp"
 	"ravenbot/internal/model/breaker"
 	"ravenbot/internal/news/digest"
+	"ravenbot/internal/ops/trouble"
 	"ravenbot/internal/turn/budget"
 	"ravenbot/internal/turn/delivery"
 	"ravenbot/internal/turn/platform"
@@ -73,6 +74,8 @@ type modelView struct{ Name, Class, Words string }
 // viewModel returns what the requests since the start show of a model.
 func viewModel(m breaker.Status, now time.Time) modelView {
 	switch {
+	case m.State != breaker.Closed && m.Until.Before(now):
+		return modelView{m.Name, "failed", "failed, is tried at the next question"}
 	case m.State != breaker.Closed:
 		wait := max(time.Second, m.Until.Sub(now).Round(time.Second))
 		return modelView{m.Name, "failed", "failing, next try in " + secondsText(wait.Seconds())}
@@ -145,6 +148,11 @@ func (s *Server) state() stateView {
 			add("/servers", "The MCP server %s: %s", server.Name, server.Error)
 		}
 	}
+	for _, t := range s.lastingTroubles() {
+		if t.Kind == "backup" || t.Kind == "budget" { // the others are above as soon as they begin
+			add(t.Page, "Trouble with %s: %s", t.Title(), t.Reason)
+		}
+	}
 	if n := len(v.PostsGivenUp); n > 0 {
 		add("/posts", "%d posts of the last week could not be delivered.", n)
 	}
@@ -152,6 +160,14 @@ func (s *Server) state() stateView {
 		add("", "Another replica has other values in its config.json: %q", keys)
 	}
 	return v
+}
+
+// lastingTroubles returns the troubles that operators hear of.
+func (s *Server) lastingTroubles() []trouble.Trouble {
+	if s.o.Troubles == nil {
+		return nil
+	}
+	return s.o.Troubles()
 }
 
 // nextDigests returns the digests that run next, soonest first.

@@ -3,7 +3,7 @@ package trouble
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strings"
 	"time"
 
 	"ravenbot/internal/mcp"
@@ -43,12 +43,12 @@ func (b Bot) Find(ctx context.Context) ([]Trouble, error) {
 	for _, f := range feeds {
 		if f.FailingSince != nil && b.Now().Sub(*f.FailingSince) >= feedPatience {
 			list = append(list, Trouble{Kind: "feed", Name: f.Name, Page: "/feeds",
-				Reason: fmt.Sprintf("It could not be read since %s: %s", f.FailingSince.UTC().Format("2 January"), f.Failure)})
+				Since: *f.FailingSince, Reason: "It cannot be read: " + f.Failure})
 		}
 	}
 	digests, err2 := b.Digests.List(ctx)
 	for _, d := range digests {
-		if d.Last != nil && !d.Last.OK {
+		if d.Last != nil && !d.Last.OK && !d.Paused {
 			list = append(list, Trouble{Kind: "digest", Name: d.Name, Page: "/digests", Reason: "Its last run failed: " + d.Last.Note})
 		}
 	}
@@ -58,7 +58,7 @@ func (b Bot) Find(ctx context.Context) ([]Trouble, error) {
 // services returns the troubles of what the bot is connected to, and of its store.
 func (b Bot) services() (list []Trouble) {
 	if problem := b.Problem(); problem != "" {
-		list = append(list, Trouble{Kind: "store", Reason: problem, Patience: storePatience})
+		list = append(list, Trouble{Kind: "store", Reason: strings.ToUpper(problem[:1]) + problem[1:], Patience: storePatience})
 	}
 	for _, p := range b.Platforms.Health() {
 		if !p.Connected {
@@ -68,7 +68,8 @@ func (b Bot) services() (list []Trouble) {
 	}
 	for _, m := range b.Models() {
 		if s := m.Status(); s.State != breaker.Closed {
-			list = append(list, Trouble{Kind: "model", Name: s.Name, Reason: "It fails: " + s.Error, Patience: connectPatience})
+			list = append(list, Trouble{Kind: "model", Name: s.Name, Reason: "Its last requests failed: " + s.Error,
+				Patience: connectPatience})
 		}
 	}
 	for _, s := range b.Servers.Servers() {
@@ -97,7 +98,11 @@ func (b Bot) backup() []Trouble {
 	case s.Error != "":
 		return []Trouble{{Kind: "backup", Reason: "The last try failed: " + s.Error, Page: "/backups"}}
 	case now.Sub(last) > b.BackupEvery+backupPatience:
-		return []Trouble{{Kind: "backup", Reason: "The newest one is of " + s.Time.UTC().Format("2 January 15:04 UTC"), Page: "/backups"}}
+		reason := "There is no backup yet"
+		if !s.Time.IsZero() {
+			reason = "The newest one is of " + formatTime(s.Time)
+		}
+		return []Trouble{{Kind: "backup", Reason: reason, Page: "/backups"}}
 	}
 	return nil
 }

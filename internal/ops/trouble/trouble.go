@@ -31,14 +31,16 @@ func Kinds() []string {
 type Trouble struct {
 	Kind   string // one of Kinds
 	Name   string // which of them; empty if there is only one
-	Reason string // one sentence without a full stop
+	Reason string // a sentence without a full stop at its end
 	Page   string // the page of the dashboard with more about it, such as "/servers"; empty: none
+	// Since is when the trouble began. It is zero if the service does not know: the time of the first look counts then.
+	Since time.Time
 	// Patience is how long the trouble must last before it is reported.
 	Patience time.Duration
 }
 
-// title names the trouble at the start of a line.
-func (t Trouble) title() string {
+// Title names the trouble in Markdown, such as "MCP server tickets".
+func (t Trouble) Title() string {
 	names := map[string]string{"server": "MCP server", "store": "the store", "backup": "the backup"}
 	words := names[t.Kind]
 	if words == "" {
@@ -56,7 +58,8 @@ const (
 	// calm is how long a trouble must be away before it counts as ended: a server that crashes again and again is
 	// connected for seconds each time.
 	calm = 5 * time.Minute
-	// itemKind is the kind of stored items that hold reported troubles, so that a restart reports none again.
+	// itemKind is the kind of stored items that hold reported troubles, so that neither a restart nor another leader
+	// reports them again.
 	itemKind = "trouble"
 )
 
@@ -78,7 +81,8 @@ type Options struct {
 
 // Watch looks for troubles and reports them. It is safe for concurrent use.
 type Watch struct {
-	o Options
+	o         Options
+	hasLoaded bool // the stored troubles, since this process leads; only Run uses it
 
 	mu    sync.Mutex
 	known map[string]*state // by kind and name
@@ -86,10 +90,10 @@ type Watch struct {
 
 // state is a trouble as it was last seen. It is stored once it is reported.
 type state struct {
-	Trouble  Trouble   `json:"trouble"`
-	Since    time.Time `json:"since"`
-	Seen     time.Time `json:"seen"`
-	Reported bool      `json:"-"`
+	Trouble Trouble   `json:"trouble"`
+	Since   time.Time `json:"since"`
+	Seen    time.Time `json:"-"`
+	To      string    `json:"to"` // the channel that knows of it; empty: none does
 }
 
 // isDue reports whether the trouble has lasted for its patience.
@@ -118,7 +122,6 @@ func (w *Watch) Current() []Trouble {
 
 // Run looks for troubles until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
-	w.load(ctx)
 	look := time.NewTicker(checkInterval)
 	defer look.Stop()
 	for {
@@ -131,27 +134,12 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// load reads the troubles that an earlier process has reported.
-func (w *Watch) load(ctx context.Context) {
-	items, err := w.o.Store.Items(ctx, itemKind)
-	if err != nil {
-		w.o.Log.Warn("could not read the reported troubles; they are reported again", "error", err)
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for key, raw := range items {
-		s := &state{Reported: true}
-		if json.Unmarshal(raw, s) == nil {
-			s.Seen = w.o.Now() // it may have ended while no process looked: it counts as there for as long as calm
-			w.known[key] = s
-		}
-	}
-}
-
-// check compares the troubles there are with the known ones, and reports what has begun and ended.
+// check compares the troubles there are with the known ones, and reports which of them have begun and ended.
 func (w *Watch) check(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
+	leads := w.o.Leads()
+	w.load(ctx, leads)
 	found, err := w.o.Find(ctx)
 	if ctx.Err() != nil {
 		return
@@ -159,54 +147,85 @@ func (w *Watch) check(ctx context.Context) {
 	if err != nil {
 		w.o.Log.Warn("could not look for all troubles", "error", err)
 	}
-	now := w.o.Now()
+	to := w.o.Channel()
+	begun, ended := w.compare(found, err == nil, to.String())
+	if !leads {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(begun)) {
+		if !to.IsZero() {
+			w.reportBegin(ctx, to, key, begun[key])
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(ended)) {
+		w.reportEnd(ctx, to, key, ended[key])
+	}
+}
+
+// load reads the troubles that were reported before this process began to lead.
+func (w *Watch) load(ctx context.Context, leads bool) {
+	if !leads || w.hasLoaded {
+		w.hasLoaded = leads
+		return
+	}
+	items, err := w.o.Store.Items(ctx, itemKind)
+	if err != nil {
+		w.o.Log.Warn("could not read the reported troubles; retrying", "error", err)
+		return
+	}
+	w.hasLoaded = true
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, raw := range items {
+		s := &state{Seen: w.o.Now()} // it may have ended while no process looked: it has calm to show itself
+		if json.Unmarshal(raw, s) == nil {
+			w.known[key] = s
+		}
+	}
+}
+
+// compare notes the troubles that were found, which are all of them if isComplete, and returns those that the channel
+// does not know yet, and those that have ended.
+func (w *Watch) compare(found []Trouble, isComplete bool, channel string) (begun, ended map[string]state) {
+	now := w.o.Now()
+	begun, ended = map[string]state{}, map[string]state{}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, t := range found {
 		key := t.Kind + "/" + t.Name
 		s := w.known[key]
 		if s == nil {
 			s = &state{Since: now}
+			if !t.Since.IsZero() {
+				s.Since = t.Since
+			}
 			w.known[key] = s
 		}
 		s.Trouble, s.Seen = t, now
-	}
-	begun, ended := map[string]state{}, map[string]state{}
-	for key, s := range w.known {
-		switch {
-		case err == nil && now.Sub(s.Seen) >= calm:
-			ended[key] = *s
-			delete(w.known, key)
-		case !s.Reported && s.isDue(now):
+		if s.isDue(now) && s.To != channel {
 			begun[key] = *s
 		}
 	}
-	w.mu.Unlock()
-	to := w.o.Channel()
-	if to.IsZero() || !w.o.Leads() {
-		return
-	}
-	for _, key := range slices.Sorted(maps.Keys(begun)) {
-		w.reportBegin(ctx, to, key, begun[key])
-	}
-	for _, key := range slices.Sorted(maps.Keys(ended)) {
-		if ended[key].Reported {
-			w.reportEnd(ctx, to, key, ended[key])
+	for key, s := range w.known {
+		if isComplete && now.Sub(s.Seen) >= calm {
+			ended[key] = *s
+			delete(w.known, key)
 		}
 	}
+	return begun, ended
 }
 
-// reportBegin posts that a trouble has begun, unless that was posted.
+// reportBegin posts that a trouble has begun.
 func (w *Watch) reportBegin(ctx context.Context, to chat.Address, key string, s state) {
-	words := fmt.Sprintf("**Trouble: %s.** %s, since %s.", s.Trouble.title(), text.EscapeMarkdown(s.Trouble.Reason),
-		s.Since.UTC().Format("15:04 UTC on 2 Jan"))
+	words := fmt.Sprintf("**Trouble: %s**, since %s. %s.", s.Trouble.Title(), formatTime(s.Since),
+		text.EscapeMarkdown(strings.TrimSuffix(s.Trouble.Reason, ".")))
 	if s.Trouble.Page != "" && w.o.PublicURL != "" {
 		words += " [More](" + w.o.PublicURL + s.Trouble.Page + ")"
 	}
-	_, err := w.o.Store.Item(ctx, itemKind, key) // another process may have reported it
-	if errors.Is(err, store.ErrNotFound) {
-		if err = w.post(ctx, to, postKey(key, s)+"/begin", words); err == nil {
-			err = w.save(ctx, key, s)
-		}
+	s.To = to.String()
+	err := w.post(ctx, to, postKey(key, s)+"/begin", words)
+	if err == nil {
+		err = w.save(ctx, key, s)
 	}
 	if err != nil {
 		w.o.Log.Error("could not report a trouble; retrying", "trouble", key, "error", err)
@@ -215,14 +234,20 @@ func (w *Watch) reportBegin(ctx context.Context, to chat.Address, key string, s 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if k := w.known[key]; k != nil {
-		k.Reported = true
+		k.To = s.To
 	}
 }
 
-// reportEnd posts that a reported trouble has ended.
+// reportEnd posts that a trouble has ended, in the channel that knows of it if that is still the configured one.
 func (w *Watch) reportEnd(ctx context.Context, to chat.Address, key string, s state) {
-	words := fmt.Sprintf("**Resolved: %s.** It lasted %s.", s.Trouble.title(), describeDuration(s.Seen.Sub(s.Since)))
-	err := w.post(ctx, to, postKey(key, s)+"/end", words)
+	if s.To == "" {
+		return
+	}
+	var err error
+	if s.To == to.String() {
+		err = w.post(ctx, to, postKey(key, s)+"/end",
+			fmt.Sprintf("**Ended: %s.** It began at %s.", s.Trouble.Title(), formatTime(s.Since)))
+	}
 	if err == nil {
 		err = w.o.Store.DeleteItem(ctx, itemKind, key)
 	}
@@ -250,29 +275,11 @@ func (w *Watch) post(ctx context.Context, to chat.Address, key, words string) er
 	return w.o.Post(ctx, to, chat.Draft{Key: key, Text: words}, "")
 }
 
-// postKey returns the beginning of the keys of a trouble's posts. A later trouble of the same name has another one.
+// postKey returns the beginning of the keys of a trouble's posts in a channel. A later trouble of the same name has
+// another one.
 func postKey(key string, s state) string {
-	return "trouble/" + key + "/" + s.Since.UTC().Format(time.RFC3339)
+	return "trouble/" + key + "/" + s.Since.UTC().Format(time.RFC3339) + "/" + s.To
 }
 
-// describeDuration returns a time in words, in minutes, hours or days.
-func describeDuration(d time.Duration) string {
-	n, unit := int(d.Minutes()), "minute"
-	switch {
-	case n < 1:
-		return "less than a minute"
-	case d >= 48*time.Hour:
-		n, unit = int(d.Hours()/24), "day"
-	case d >= 2*time.Hour:
-		n, unit = int(d.Hours()), "hour"
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%d %ss", n, unit), plural(n))
-}
-
-// plural returns the letter that one thing lacks.
-func plural(n int) string {
-	if n == 1 {
-		return "s"
-	}
-	return ""
-}
+// formatTime returns a time for people, such as "18:05 UTC on 28 Nov".
+func formatTime(t time.Time) string { return t.UTC().Format("15:04 UTC on 2 Jan") }

@@ -21,10 +21,11 @@ var room = chat.Address{Platform: "slack", Workspace: "T1", Channel: "C1"}
 
 // world holds the troubles there are and the posts that were made.
 type world struct {
-	items store.Items
-	to    chat.Address
-	leads atomic.Bool
-	there atomic.Pointer[[]trouble.Trouble]
+	items   store.Items
+	to      chat.Address
+	channel func() chat.Address // nil: to
+	leads   atomic.Bool
+	there   atomic.Pointer[[]trouble.Trouble]
 
 	mu    *sync.Mutex
 	posts []string
@@ -45,8 +46,13 @@ func (w *world) posted() []string {
 func (w *world) watch(t *testing.T) (*trouble.Watch, func()) {
 	t.Helper()
 	watch := trouble.New(trouble.Options{
-		Find:    func(context.Context) ([]trouble.Trouble, error) { return *w.there.Load(), nil },
-		Channel: func() chat.Address { return w.to },
+		Find: func(context.Context) ([]trouble.Trouble, error) { return *w.there.Load(), nil },
+		Channel: func() chat.Address {
+			if w.channel != nil {
+				return w.channel()
+			}
+			return w.to
+		},
 		Post: func(_ context.Context, _ chat.Address, d chat.Draft, _ string) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -131,14 +137,14 @@ func TestWatch_TroubleThatLasts_IsReportedOnceAndItsEndOnce(t *testing.T) {
 			w.set(server)
 			time.Sleep(time.Minute)
 		}
-		if len(w.posted()) != 1 || !strings.HasPrefix(w.posted()[0], "**Trouble: MCP server tickets.** It fails: exit status 1, since ") ||
+		if len(w.posted()) != 1 || !strings.HasPrefix(w.posted()[0], "**Trouble: MCP server tickets**, since 00:00 UTC on 1 Jan. It fails: exit status 1.") ||
 			!strings.HasSuffix(w.posted()[0], "[More](https://raven.example/servers)") || len(watch.Current()) != 1 {
 			t.Errorf("posts %q, current %v", w.posted(), watch.Current())
 		}
 		w.set()
 		time.Sleep(time.Hour)
 		stop()
-		want := "**Resolved: MCP server tickets.** It lasted 63 minutes."
+		want := "**Ended: MCP server tickets.** It began at 00:00 UTC on 1 Jan."
 		if !slices.Equal(w.posted()[1:], []string{want}) || len(watch.Current()) != 0 {
 			t.Errorf("posts %q, want the end %q", w.posted(), want)
 		}
@@ -166,7 +172,7 @@ func TestWatch_AfterARestart_ReportsTheEndOnly(t *testing.T) {
 		_, stop = w.watch(t)
 		time.Sleep(10 * time.Minute)
 		stop()
-		if len(w.posted()) != 2 || !strings.HasPrefix(w.posted()[1], "**Resolved") {
+		if len(w.posted()) != 2 || !strings.HasPrefix(w.posted()[1], "**Ended") {
 			t.Errorf("posts %q", w.posted())
 		}
 	})
@@ -186,6 +192,40 @@ func TestWatch_WithoutAChannel_KeepsTheTroublesForMetrics(t *testing.T) {
 		}
 		if len(w.posted()) != 0 || !slices.Equal(kinds, []string{"server", "store"}) {
 			t.Errorf("posts %q, current %v", w.posted(), kinds)
+		}
+	})
+}
+
+// A channel that is removed for a while, or replaced, hears of each trouble once.
+func TestWatch_ChannelChanges_EachHearsOfPresentTroublesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		var to atomic.Pointer[chat.Address]
+		to.Store(&room)
+		w.channel = func() chat.Address { return *to.Load() }
+		_, stop := w.watch(t)
+		time.Sleep(time.Second)
+		w.set(server)
+		time.Sleep(10 * time.Minute)
+		to.Store(&chat.Address{})
+		time.Sleep(10 * time.Minute)
+		w.set() // ends without a channel
+		time.Sleep(10 * time.Minute)
+		to.Store(&room)
+		w.set(server) // another one of the same name
+		time.Sleep(10 * time.Minute)
+		other := chat.Address{Platform: "web", Channel: "ops"}
+		to.Store(&other)
+		time.Sleep(10 * time.Minute)
+		w.set()
+		time.Sleep(10 * time.Minute)
+		stop()
+		var kinds []string
+		for _, p := range w.posted() {
+			kinds = append(kinds, strings.Trim(strings.Fields(p)[0], "*:"))
+		}
+		if want := []string{"Trouble", "Trouble", "Trouble", "Ended"}; !slices.Equal(kinds, want) {
+			t.Errorf("posts %q, want %q", w.posted(), want)
 		}
 	})
 }

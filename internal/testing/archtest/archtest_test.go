@@ -88,7 +88,7 @@ var mayImport = map[string][]string{
 	"internal/recall/knowledge":  append(vocabulary(), "internal/recall/document", "internal/recall/meaning", "internal/recall/search"),
 	"internal/news/digest": append(behaviour(), "internal/feature/catchup", "internal/news/schedule", "internal/ops/config",
 		"internal/tools/feeds"),
-	"internal/ops/admin": append(behaviour(), "internal/turn/budget", "internal/ops/frame", "internal/recall/history", "internal/recall/knowledge", "internal/model/breaker",
+	"internal/ops/admin": append(behaviour(), "internal/ops/trouble", "internal/turn/budget", "internal/ops/frame", "internal/recall/history", "internal/recall/knowledge", "internal/model/breaker",
 		"internal/mcp", "internal/ops/transfer", "internal/turn/platform", "internal/turn/roster", "internal/turn/agent", "internal/feature/approval",
 		"internal/ops/audit", "internal/turn/delivery", "internal/news/digest", "internal/feature/jobs", "internal/mcp/mcpserve", "internal/turn/policy",
 		"internal/news/schedule", "internal/feature/settings", "internal/turn/markdown", "internal/ops/totals"),
