@@ -73,7 +73,7 @@ func TestRun_ClockOfMachineIsWrong_IsLoggedOnce(t *testing.T) {
 	waitFor(t, func() bool { return strings.Contains(log.String(), "300 s behind") })
 	setClock(t, url, 0)
 	db.Reconnect() // settings of a database count for new connections
-	waitFor(t, func() bool { return strings.Contains(log.String(), "agrees with that of the database again") })
+	waitFor(t, func() bool { return strings.Contains(log.String(), "agrees with the database's clock again") })
 	if n := strings.Count(log.String(), "300 s behind"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, log.String())
 	}
