@@ -1,6 +1,4 @@
-// Package ravenbot holds the two files at the root of this project that come with
-// the program, so that "ravenbot init" can write them where it is installed. What
-// they mean is for internal/ops/config to say.
+// Package ravenbot embeds the two files at the root of this project that "ravenbot init" writes at an installation.
 package ravenbot
 
 import _ "embed"

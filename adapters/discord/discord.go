@@ -1,44 +1,37 @@
-// Package discord is the Discord platform: a chat.Platform that answers mentions, direct
-// messages, replies to the bot, /raven, buttons and forms, follows the threads that the bot opened,
-// tells what a message is about, reports reactions to its posts, reads and sends files, and divides
-// many servers among several sessions with the gateway.
-// It is the only importer of discordgo, of which it uses the types, the permissions and the
-// picture of servers, channels and roles; the gateway and the requests are its own, because
-// that library drops events, cannot resume at the right address and sends no nonces
+// Package discord is the Discord platform. It answers mentions, direct messages, replies to the bot, /raven, buttons
+// and forms, follows the threads that the bot opened, reads the context of a message, reports reactions to its posts,
+// reads and sends files, and divides many servers among several gateway sessions. It is the only importer of
+// discordgo. It uses that library's types, permissions and state of servers, channels and roles. It has its own
+// gateway and HTTP client, because the library drops events, cannot resume at the right address and sends no nonces
 // (v0.29.0, 2026-11).
 //
 // It promises:
-//   - Messages of one channel or thread reach accept in the order in which the gateway brought
-//     them, those of different ones side by side, and accept never holds up the gateway.
-//   - A dead connection is noticed within a heartbeat interval and a few seconds, and resumed
-//     where it stopped if Discord still has the session.
+//   - Messages of one channel or thread reach accept in the order of the gateway, and different places run in
+//     parallel. Accept never blocks the gateway.
+//   - A dead connection is noticed within a heartbeat interval and a few seconds, and resumed if Discord still has the
+//     session.
 //   - An interaction is answered within three seconds.
 //   - No post notifies anyone.
-//   - A post repeated under the same key appears once where Discord, this process or a look at
-//     the channel knows of the first; otherwise at most twice, and it says that it may be a
-//     repeat.
-//   - The token is sent to the configured address and to the gateway that it names, and
-//     nowhere else.
-//   - Of earlier messages the bot tells only what whoever asks may read, too, and it says how many
-//     Discord does not show to it.
-//   - Of several processes with this bot each has a part of the sessions, within the limits that Discord sets
-//     to all of them together. When a
-//     session moves in good order nothing that it brings is missed.
-//   - What people say while the bot is away is read when it is back, before what they say
-//     since in the same place, as far back as Options.CatchUp allows.
+//   - A post repeated under the same key appears once if Discord, this process or a read of the channel finds the
+//     first. Otherwise it appears at most twice and says that it may be a repeat.
+//   - The token is sent only to the configured address and to the gateway that it names.
+//   - The bot quotes an earlier message only to people who can read it, and counts the messages that Discord hides.
+//   - Several processes with this bot divide the sessions, within the limits that Discord sets for all of them
+//     together. An orderly move of a session loses nothing.
+//   - Messages sent while the bot is away are read when it returns, before later messages of the same place, as far
+//     back as Options.CatchUp allows.
 //
-// It leaves to others: storing messages and knowing those that came before (accept), the
-// order of posts in one conversation and their repetition (delivery).
+// It leaves to others: storing and deduplicating messages (accept), the order and the retries of posts (delivery).
 //
-// Run asks for a plan (shard.go), of which each shard is one session that supervise keeps connected (session.go). A
-// connection reads frames in one goroutine (gateway.go), which changes the picture of servers and turns an event into
-// an inbound message (event.go, interaction.go); push queues that by place, and deliver waits for what was missed,
-// looks the thread up and repeats accept until the message is taken (inbound.go). A draft goes out by one postJob
-// (post.go), piece by piece: the pieces that replace a post are edited, those of an earlier attempt found (repeat.go),
-// others posted under a nonce. Every request passes api.do, which knows the limits of all.
+// Run asks for a plan (shard.go). Each shard of it is one session that supervise keeps connected (session.go). A
+// connection reads frames in one goroutine (gateway.go), which updates the state of servers and turns an event into an
+// inbound message (event.go, interaction.go). push queues messages by place. deliver waits for catch-up, looks up the
+// thread and repeats accept until the message is accepted (inbound.go). One postJob sends a draft piece by piece
+// (post.go): it edits the pieces that replace a post, finds the pieces of an earlier attempt (repeat.go) and posts the
+// others under a nonce. Every request passes api.do, which applies all rate limits.
 //
-// Discord.mu guards what shards, posts and Health share, and is never held during a request; session.mu and
-// connection.mu guard the little that heartbeats and readers share.
+// Discord.mu guards the state that shards, posts and Health share, and is never held during a request. session.mu and
+// connection.mu guard the fields that heartbeats and readers share.
 package discord
 
 import (

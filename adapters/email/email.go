@@ -1,10 +1,9 @@
 // Package email sends posts as e-mail through an SMTP server. It promises:
-//   - A post is sent at most once: that it is about to be sent is stored before. What is not known to have been refused
-//     is not sent again.
-//   - What the server cannot take now is tried again by whoever posts; what it refuses is an error that says why.
+//   - A post is sent at most once. The attempt is stored before it is made, and repeated only after a known refusal.
+//   - A temporary failure is returned for the caller to retry. A refusal is an error with its reason.
 //   - No text of a post can become a header or another recipient.
 //
-// It receives nothing. The outbox around it, and what a digest says, are up to others.
+// It receives nothing. The outbox and the contents of digests belong to other packages.
 package email
 
 import (

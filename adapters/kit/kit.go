@@ -1,10 +1,8 @@
-// Package kit is what every adapter of a chat platform needs and none should write again: a
-// memory of the latest things, look-ups that several share, queues that keep the order within a
-// place, the pace at which a platform takes requests, and the schedule of reading what was missed.
+// Package kit holds the parts that all adapters of chat platforms share: a memory of recent keys, shared look-ups,
+// queues that keep the order within a place, the rate of requests, and the schedule of catching up.
 //
-// It promises that nothing here grows with the number of channels or people for ever, and
-// that whoever waits gives up when its context ends. It knows no platform: what is sent, what
-// an identifier looks like and which errors are final stays with the adapters.
+// It promises that its memory does not grow with the number of channels or people, and that every wait ends with its
+// context. It knows no platform: contents, identifiers and final errors belong to the adapters.
 package kit
 
 import (

@@ -1,29 +1,28 @@
-// Package slack is the Slack platform, over Socket Mode or signed HTTP, in channels, direct
-// messages and the agent view. It also tells what a message is about. It is the only importer of
-// slack-go.
+// Package slack is the Slack platform, over Socket Mode or signed HTTP, in channels, direct messages and the agent
+// view. It also reads the context of a message. It is the only importer of slack-go.
 //
 // It promises:
-//   - Slack is told that a message was taken only when it is stored, and a mention that arrives
-//     as two events is one message.
+//   - Slack gets an acknowledgement of a message only after the message is stored. A mention that arrives as two
+//     events is one message.
 //   - No post mentions people or loads link previews.
-//   - A refresh of the connection leaves no gap; what was said while the bot was not connected
-//     is read afterwards, and taken before what follows it.
-//   - Slack is asked who somebody is only when they speak to the bot, react to a post, or have a
-//     part in what is read back; an event is acknowledged without waiting for that.
-//   - An answer that was cut off while it was being written is finished where it stands.
-//   - Nothing is sent faster than Slack takes it, or slower than necessary.
-//   - A refused token is reported with its remedy, and posts wait for a better one.
+//   - A refresh of the connection leaves no gap. Messages sent during an outage are read afterwards, before later
+//     ones.
+//   - The bot looks up a user only if they speak to it, react to a post or wrote a message that it reads back. An
+//     acknowledgement does not wait for the look-up.
+//   - An answer that was interrupted is finished in the same post.
+//   - Requests run at the rate that Slack allows.
+//   - A refused token is reported with its remedy, and posts wait for a new token.
 //
-// What is answered is left to others.
+// It does not decide which messages are answered.
 //
-// A request comes in by an envelope of a socket (socket.go) or an HTTP request (http.go). parseRequest turns it into a
-// chat.Message, by its kind in event.go, interaction.go or form.go. It waits for what was missed before it (catchup.go)
-// and goes to accept, in one queue a channel. A draft goes out by one postJob (post.go): render cuts it into pieces,
-// each of which is found (repeat.go), streamed (stream.go), edited or posted, under a hidden label by which a later
-// attempt and a later process find it again.
+// A request arrives in an envelope of a socket (socket.go) or as an HTTP request (http.go). parseRequest turns it into
+// a chat.Message (event.go, interaction.go, form.go). The message waits for catch-up (catchup.go) and goes to accept,
+// in one queue per channel. One postJob sends a draft (post.go): render cuts it into pieces, and each piece is found
+// (repeat.go), streamed (stream.go), edited or posted, under a hidden label by which a later attempt or process finds
+// it again.
 //
-// What Slack was told once is remembered in kit.Memory and kit.Cache, which have locks of their own; the rest of
-// Slack's fields are set before ready is closed and are only read after that.
+// kit.Memory and kit.Cache remember facts about Slack and have their own locks. The other fields of Slack are set
+// before ready is closed and only read after that.
 package slack
 
 import (

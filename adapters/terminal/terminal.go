@@ -1,6 +1,5 @@
-// Package terminal is a conversation on standard input and output. It shows a web room, so that
-// what is said in the terminal can be continued in the browser; the room is passed as a function.
-// It promises that standard output holds nothing but answers.
+// Package terminal is a conversation on standard input and output. It shows a web room, so that people can continue a
+// terminal conversation in the browser. The caller passes the room as a function. Only answers go to standard output.
 package terminal
 
 import (

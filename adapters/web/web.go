@@ -1,14 +1,14 @@
-// Package web is the chat page as a platform: rooms that people read in a browser and in which
-// programs may talk, too (Ask).
+// Package web is the chat page as a platform: rooms that people read in a browser. Programs can talk in them through
+// Ask.
 //
-// It promises that what is said and posted is recorded before anybody is shown it, that a reload
-// shows the same, that a post repeated under its key appears once, that a reader who is slow or
-// gone delays nobody, and that nothing said, posted or returned by a tool becomes active markup.
-// Who may see the page is decided by whoever serves Handler; what is answered, by the agent.
+// It promises that every line is recorded before anybody sees it, that a reload shows the same lines, that a post
+// repeated under its key appears once, that a slow or disconnected reader delays nobody, and that no message, post or
+// tool result becomes active markup. The server of Handler decides who can see the page. The agent decides the
+// answers.
 //
-// A room is a list of lines in the store and of readers that are shown each new line (room.go, stream.go); a browser
-// reads them as server-sent events with the number of the last line it has, so that nothing is missed when its
-// connection breaks. Answers under way are shown from memory alone.
+// A room is a list of lines in the store and a set of readers that receive each new line (room.go, stream.go). A
+// browser reads the lines as server-sent events and sends the number of its last line, so that a broken connection
+// loses nothing. Unfinished answers are shown from memory only.
 package web
 
 import (

@@ -1,5 +1,5 @@
-// Command ravensim is a tool for developers: it plays the peer of parts of ravenbot. Each subcommand is in a file of
-// its own. It is not released.
+// Command ravensim is a tool for developers that simulates the peers of ravenbot. Each subcommand is in its own file.
+// It is not released.
 package main
 
 import (

@@ -1,8 +1,6 @@
-// Package app constructs the bot and runs it: it is the only place that names concrete
-// types. It promises that nothing is started by New, that Run ends only after everything
-// that it started has ended, and that a part which cannot work (a refused credential, a tool
-// server that hangs) keeps nothing else from working. Everything that the bot does is in the
-// packages that it puts together.
+// Package app constructs and runs the bot. It is the only package that names concrete types. It promises that New
+// starts nothing, that Run returns only after everything that it started has ended, and that a part that cannot work
+// (a refused credential, a tool server that hangs) does not stop the other parts.
 package app
 
 import (

@@ -1,11 +1,11 @@
-// Package cli is the command line: the tree of commands in commands.go, and one file a command or group. It
-// promises the exit status (0 done, 1 failed, 2 wrong usage or configuration, 3 store in use or damaged), results
-// on standard output and everything else on standard error. The work itself is left to the packages it calls.
+// Package cli is the command line: commands.go has the tree of commands, and each command or group has a file. It
+// promises the exit status (0 done, 1 failed, 2 wrong usage or configuration, 3 store in use or damaged), results on
+// standard output and everything else on standard error. Other packages do the work.
 //
-// A command is a function of an invocation, which has the streams, the flags and the configuration. Those that need the
-// bot's data ask the running daemon over its API, or without one open the store and call the same handlers in their own
-// process (local_api.go), so that a command behaves alike in both cases and never opens a store that is in use. What is
-// printed for people is written by output.go, with --json the API's own answer.
+// A command is a function of an invocation, which has the streams, the flags and the configuration. Commands that need
+// the bot's data ask the running daemon over its API. If no daemon runs, they open the store and call the same
+// handlers in their own process (local_api.go). So a command behaves the same in both cases and never opens a store
+// that is in use. output.go prints results for people; --json prints the API's answer.
 package cli
 
 import (

@@ -1,8 +1,7 @@
-// Package feature holds what users can do with the bot beside asking it something: each
-// feature is one package that declares its commands, buttons and forms, and is registered
-// in one line of internal/app. Menus, hints, completion, /raven help and docs/commands.md
-// are made from the Registry. It promises that every declared name has exactly one handler,
-// and that a message which no feature handles goes to the agent.
+// Package feature holds the features that users have in addition to asking the bot. Each feature is one package that
+// declares its commands, buttons and forms, and one line of internal/app registers it. Menus, hints, completion,
+// /raven help and docs/commands.md are generated from the Registry. Every declared name has exactly one handler, and a
+// message that no feature handles goes to the agent.
 package feature
 
 import (

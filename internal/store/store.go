@@ -1,10 +1,9 @@
-// Package store defines what the bot stores: the records, the errors and the Store
-// interface. Implementations are packages below it (bolt), version their records, and pass
-// one test suite, storetest. A package that needs storage declares the few methods that it
-// calls.
+// Package store defines the stored records, the errors and the Store interface. Implementations are in packages below
+// it, version their records, and pass one test suite, storetest. A package that needs storage declares the few methods
+// that it calls.
 //
-// Every method is one transaction. What belongs together is one method for that reason: a turn with its post, a run
-// with its posts and items, the outcome of several posts. Records of small features share two forms, Items (named JSON
+// Every method is one transaction. Changes that belong together are therefore one method: a turn with its post, a run
+// with its posts and items, the outcome of several posts. Records of small features share two forms: Items (named JSON
 // values of a kind, swapped only if unchanged) and Blobs.
 package store
 

@@ -1,5 +1,5 @@
-// Package check tests the Helm chart: it is linted and rendered by Helm's own code, and each object is read strictly, as
-// a Kubernetes server does. It is a module of its own, so that the bot does not depend on Helm.
+// Package check tests the Helm chart: Helm's own code lints and renders it, and each object is decoded strictly, as a
+// Kubernetes server does. It is a separate module, so that the bot does not depend on Helm.
 package check
 
 import (

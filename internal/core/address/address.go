@@ -1,6 +1,6 @@
-// Package address finds in a text what could lead somewhere: web addresses, addresses of other schemes, hosts and
-// e-mail addresses. It promises to take rather too much for an address than too little, since its callers decide by it
-// what may leave the bot. Whether an address may be used is decided by package policy.
+// Package address finds the parts of a text that may lead somewhere: web addresses, addresses of other schemes, hosts
+// and e-mail addresses. In doubt it reports an address, because its callers use it to decide which data leaves the
+// bot. Package policy decides whether an address is allowed.
 package address
 
 import (

@@ -1,14 +1,12 @@
-// Package chat is the vocabulary that chat platforms and the rest of the bot
-// share: where a conversation is (Address), what came in (Message), what is to
-// be posted (Draft), and what a platform can do (Platform and its optional
-// abilities). It promises plain values that survive a round trip through JSON
-// and imports nothing but the standard library, origin and text. How a draft looks on a platform
-// is the adapter's business; when it is sent is delivery's.
+// Package chat is the vocabulary that chat platforms and the rest of the bot share: the place of a conversation
+// (Address), incoming messages (Message), outgoing posts (Draft), and the abilities of a platform (Platform and its
+// optional interfaces). It promises plain values that survive a round trip through JSON and imports only the standard
+// library, origin and text. The adapter decides how a draft looks, and delivery when it is sent.
 //
-// An adapter implements Platform (connect, post, health) and those of the optional interfaces that its platform can do,
-// such as editing, typing, forms and reading back; callers ask for an ability by a type assertion. What a person did is
-// a Message, whose Kind says what (event.go); what the bot says is a Draft, in Markdown, which each adapter brings into
-// its platform's form and length.
+// An adapter implements Platform (connect, post, health) and the optional interfaces that its platform supports, such
+// as editing, typing, forms and reading back. Callers ask for an ability by a type assertion. A person's action is a
+// Message, whose Kind names the action (event.go). The bot's output is a Draft in Markdown, which each adapter
+// converts to its platform's form and length.
 package chat
 
 import (

@@ -1,12 +1,10 @@
-// Package conversation defines the transcript of a conversation: its turns, the one function
-// that builds the messages of a request from them (Build), and the window of turns that is
-// sent (Window). It promises that Build's messages are well formed whatever was stored, also
-// after a crash: they begin with the user, roles alternate, every call has exactly one result
-// directly after it, and there is no result without a call. It does no I/O and knows no
-// provider.
+// Package conversation defines the transcript of a conversation: its turns, the only function that builds the messages
+// of a request from them (Build), and the window of turns that is sent (Window). It promises that Build's messages are
+// well formed for any stored turns, even after a crash: they begin with the user, roles alternate, every call has
+// exactly one result directly after it, and every result has a call. It does no I/O and knows no provider.
 //
-// A Turn is one question with everything up to its answer, in the form in which it is stored. Window says which turns a
-// request may have; turns that are left out stand in a Summary up to a number, behind which the turns are whole.
+// A Turn is one question with all steps up to its answer, in its stored form. Window chooses the turns of a request. A
+// Summary replaces older turns up to a number, and the turns after that number are complete.
 package conversation
 
 import (

@@ -1,6 +1,6 @@
-// Package origin is the vocabulary of where a text comes from. Whatever is stored and may return into a request to a
-// model keeps its Origin: turns, summaries, posts, notes and jobs. It promises that joining origins loses no kind of
-// source, so that a list that is full still says that there was more.
+// Package origin describes the sources of a text. Every stored text that can return into a request to a model keeps
+// its Origin: turns, summaries, posts, notes and jobs. It promises that joining origins loses no kind of source, and
+// that a full list still says that there were more sources.
 package origin
 
 import (

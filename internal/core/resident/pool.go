@@ -1,4 +1,4 @@
-// Package resident shares out the memory that large pieces of data take at the same time.
+// Package resident limits the memory that large pieces of data take at the same time.
 package resident
 
 import (

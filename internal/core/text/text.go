@@ -1,7 +1,7 @@
-// Package text holds the small operations on text that several packages need: cutting it to a limit, making it
-// one line, taking out characters that hide or steer what is shown, and escaping Markdown. It promises valid UTF-8
-// at every cut. It imports the standard library alone, so that every package may import it; limits of one platform
-// or one file format stay with the package that knows them.
+// Package text holds the small operations on text that several packages need: cutting it to a limit, joining it into
+// one line, removing characters that hide or reorder the displayed text, and escaping Markdown. Every cut is valid
+// UTF-8. It imports only the standard library, so that every package can import it. Limits of one platform or file
+// format belong to the package that handles it.
 package text
 
 import (

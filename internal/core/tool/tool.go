@@ -1,7 +1,7 @@
-// Package tool is the vocabulary of tools: what one is (Tool, Spec), what it returns (Result), on whose behalf it runs
-// (Caller) and the table of names (Registry). Native packs live in folders below it; MCP servers bring the rest.
-// It promises that a name is never split to find its owner: the registry maps safe names to tools. Who may call what
-// is left to package policy.
+// Package tool is the vocabulary of tools: the tool itself (Tool, Spec), its result (Result), the caller (Caller) and
+// the table of names (Registry). Native packs are in internal/tools, and MCP servers provide the other tools. A name
+// is never split to find its owner: the registry maps safe names to tools. Package policy decides who can call which
+// tool.
 package tool
 
 import (

@@ -1,4 +1,4 @@
-// Package workers is a sync.WaitGroup whose goroutines do one function after the other.
+// Package workers is a sync.WaitGroup that reuses its goroutines for one function after another.
 package workers
 
 import "sync"

@@ -1,17 +1,19 @@
-// Package approval asks people whether a tool call may be made. It promises that the
-// question shows the exact call, that only the asker or an administrator decides, that
-// questions and answers survive a restart and no call is asked about twice, that silence
-// is never a yes (after 15 minutes the call is denied, visibly), that an approved call
-// is started only once, and that of several decisions one counts, also where several
-// processes share the store: a call waits in the process that makes it, and is decided in
-// any of them. Package policy decides which calls need an approval; package
-// delivery brings the posts to the platforms.
+// Package approval asks people to approve tool calls. It promises:
+//   - The question shows the exact call.
+//   - Only the asker or an administrator decides.
+//   - Questions and answers survive a restart, and each call is asked about once.
+//   - Silence is never a yes: after 15 minutes the call is visibly denied.
+//   - An approved call is started only once.
+//   - Only the first decision counts, even if several processes share the store. A call waits in the process that
+//     makes it, and any process can decide it.
 //
-// Ask stores an approval without a decision, posts the question, in one post with the other calls that the model made
-// at once, and waits (queue.go). A press or a word (messages.go), the API or the end of the time makes the decision
-// (decide.go), which is stored first, if nobody has decided yet, and then wakes the call; Begin notes the start of an
-// approved one, so that a restart does not make it twice. An approval for more than the one call leaves a Grant
-// (grants.go), which package policy asks before it asks a person.
+// Package policy decides which calls need an approval. Package delivery sends the posts.
+//
+// Ask stores an approval without a decision, posts the question together with the other calls of the same step, and
+// waits (queue.go). A button, a word (messages.go), the API or the timeout makes the decision (decide.go). The
+// decision is stored first, if there is none yet, and then wakes the call. Begin records the start of an approved
+// call, so that a restart does not repeat it. An approval of more than one call leaves a Grant (grants.go), which
+// package policy checks before it asks a person.
 package approval
 
 import (

@@ -1,10 +1,11 @@
-// Package catchup tells somebody what they missed in a channel: decisions, questions to them, links and what else was
-// talked about. The package promises:
-//   - It reads only what whoever asks may read where they ask, and answers them alone where the platform can.
-//   - Everything that it says cites a message; what a model writes without one is dropped.
+// Package catchup summarizes the messages that somebody missed in a channel: decisions, questions to them, links and
+// other topics. It promises:
+//   - It reads only messages that the asker can read in that place, and only the asker sees the answer if the platform
+//     supports that.
+//   - Every statement cites a message. A statement of the model without a citation is dropped.
 //   - Without a language model it lists the messages themselves.
 //
-// How messages are found is up to package history.
+// Package history finds the messages.
 package catchup
 
 import (

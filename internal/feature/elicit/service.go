@@ -1,9 +1,7 @@
-// Package elicit puts questions of tool servers to people: a form that is filled in, or an
-// address that is opened, by the person on whose behalf the server was called. It promises
-// that nobody else can see or answer the question, that the answer has the types that the
-// server wants, that a server's text is marked as the server's, and that nobody's silence
-// becomes an answer. A question lives as long as the call that it belongs to. When a server
-// may ask is decided by package mcp.
+// Package elicit asks people the questions of tool servers: a form to fill in or an address to open, for the person on
+// whose behalf the server was called. It promises that nobody else can see or answer the question, that the answer has
+// the types that the server requested, that the text of a server is marked as such, and that silence is never an
+// answer. A question ends with its call. Package mcp decides when a server can ask.
 package elicit
 
 import (

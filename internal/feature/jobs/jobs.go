@@ -1,16 +1,17 @@
-// Package jobs does what people and programs ask for at a time: reminders, which post a text, and tasks, which an agent
-// carries out. Webhooks make jobs, too. The package promises:
-//   - A job is stored before its author is told so, and each of its due times is carried out once, across crashes and
-//     clocks that jump: its posts and the record that it is done are one transaction.
-//   - What was due while the bot was away is done once when it is back, and says that it is late.
-//   - A task has nobody to ask: it may use the tools that it names, else those that read and stay in the bot.
-//   - Who made a job, and administrators where it posts, can see and remove it, nobody else.
+// Package jobs runs scheduled work for people and programs: reminders, which post a text, and tasks, which an agent
+// carries out. Webhooks create jobs, too. The package promises:
+//   - A job is stored before its author gets the confirmation. Each due time is handled once, across crashes and clock
+//     jumps: one transaction stores the posts and the record of the run.
+//   - A job that was due while the bot was away runs once when the bot is back, and says that it is late.
+//   - A task can ask nobody. It can use only the tools that it names, or by default the tools that read and send
+//     nothing out of the bot.
+//   - Only the author of a job and administrators of its target place can see and remove it.
 //
-// When something is due is up to package schedule, how a post looks to the adapters.
+// Package schedule computes the due times, and adapters format the posts.
 //
-// A job is stored whole as an item of the store under its id (job.go). schedule.Loop says when one is due; run.go
-// carries it out and swaps the item for the one with its next time, or removes it, in the transaction that stores the
-// posts. What people type is read in when.go, webhooks in hook.go and payload.go, and what a job watches in watch.go.
+// The store keeps a job as one item under its id (job.go). schedule.Loop reports a due job. run.go carries it out and,
+// in the transaction that stores the posts, replaces the item with the next occurrence or removes it. when.go parses
+// the text that people type, hook.go and payload.go handle webhooks, and watch.go handles watched sources.
 package jobs
 
 import (

@@ -1,7 +1,6 @@
-// Package poll asks a channel a question with two to ten answers as buttons, counts the votes while they come, and
-// closes. It promises that everybody has one vote, that only counts are shown, that a poll goes on after a restart
-// with every vote that was confirmed, also where several processes that share the store count votes, and that it closes
-// at its time. How a post looks is the adapter's business.
+// Package poll asks a channel a question with two to ten answers as buttons, shows the running counts, and closes.
+// Everybody has one vote, and only counts are shown. A poll survives a restart with every confirmed vote, even if
+// several processes that share the store count votes, and closes at its time. The adapter decides how a post looks.
 package poll
 
 import (

@@ -1,12 +1,12 @@
-// Package settings holds what people may change in the chat, without the configuration file: for the whole bot, for
-// a channel, and for themselves. It promises that a user's layer has priority over the channel's and that over the
-// instance's, that a value is checked before it is stored, and that reading is quick enough for every message.
-// Command and Form let everybody change their own layer and administrators the channel's; callers of Set decide for
-// themselves who may.
+// Package settings holds the values that people can change in the chat instead of the configuration file: for the
+// whole bot, for a channel, and for themselves. A user's layer has priority over the channel's layer, which has
+// priority over the instance's layer. A value is checked before it is stored, and reading is fast enough for every
+// message. With Command and Form everybody can change their own layer, and administrators the channel's layer. Callers
+// of Set check permissions themselves.
 //
-// A Layer is a set of values, all of them optional; Effective lays those of the instance, a channel and a user over
-// each other. What the operator has locked (lock.go) users cannot set for themselves. All layers are kept in memory,
-// and stored as one record each.
+// A Layer is a set of optional values. Effective combines the layers of the instance, a channel and a user. Users
+// cannot set values that the operator has locked (lock.go). All layers are kept in memory, and each is stored as one
+// record.
 package settings
 
 import (

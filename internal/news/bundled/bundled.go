@@ -1,7 +1,5 @@
-// Package bundled holds the feeds that come with ravenbot, so that a digest can be tried without a network.
-//
-// It promises that each is a valid RSS or Atom document with dated, linked items whose ids never change. Reading and
-// parsing them like any other feed is left to others.
+// Package bundled holds the feeds that come with ravenbot, so that people can try a digest without a network. Each is
+// a valid RSS or Atom document with dated, linked items whose ids never change.
 package bundled
 
 import (

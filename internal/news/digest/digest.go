@@ -1,19 +1,19 @@
-// Package digest turns feeds, and what is said in channels (channels.go), into posts. A run collects what is new
-// (collect.go, filter.go), merges items that tell the same story (duplicates.go, series.go), says what each is worth,
-// by its form (kind.go, worth.go) and as a model judges it (headlines.go, editor.go, judge.go), chooses the worthiest
-// (choose.go), has them written (write.go, citations.go, compose.go), and stores the run with its posts (run.go,
-// history.go). A digest without feeds has an agent carry out a task at each due time. The package promises:
+// Package digest turns feeds and channel messages (channels.go) into posts. A run collects new items (collect.go,
+// filter.go), merges items about the same story (duplicates.go, series.go), rates each by its form (kind.go, worth.go)
+// and by a model's judgment (headlines.go, editor.go, judge.go), chooses the best (choose.go), writes the text
+// (write.go, citations.go, compose.go), and stores the run with its posts (run.go, history.go). For a digest without
+// feeds, an agent carries out a task at each due time. The package promises:
 //   - Every link of a post comes from a feed item.
 //   - A run for one due time posts once, however often it is started.
-//   - There is a verdict on every item that a run saw.
-//   - A preview is made by the same code as a run.
+//   - Every item of a run has a verdict.
+//   - A preview runs the same code as a run.
 //
-// When runs are due is up to package schedule, and how posts look up to the adapters.
+// Package schedule computes the due times, and adapters format the posts.
 //
-// A digest has three forms: a config.Digest or what was said in chat (created.go), the Plan of it with all defaults,
-// and the spec that a run works with. An edition is what one run knows: items with their verdicts, stories, and the
-// text. Only finishRun makes any of it last. Everything that people change (pausing, sharing, unsubscribing)
-// is an item of the store of its own, read again when another replica has changed it.
+// A digest has three forms: its source, which is a config.Digest or a digest created in chat (created.go); the Plan
+// with all defaults; and the spec of a run. An edition is the state of one run: items with their verdicts, stories,
+// and the text. Only finishRun stores any of it. Each setting that people change (pausing, sharing, unsubscribing) is
+// a separate item of the store, which is reloaded when another replica changes it.
 package digest
 
 import (

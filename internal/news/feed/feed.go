@@ -1,17 +1,17 @@
-// Package feed reads web feeds as servers really send them: RSS, RDF, Atom and JSON Feed.
+// Package feed reads RSS, RDF, Atom and JSON feeds, including the malformed feeds that real servers send.
 //
-// It promises that no document, however broken or hostile, takes more than bounded time and memory or ends the
-// process. Parse converts a document to UTF-8, repairs it and limits its depth, its length and the number of its
-// items before the feed parser sees it; the result holds absolute links and no active markup. Fetcher asks a server
-// for changes only, makes one request to a host at a time, and waits where the server asks for it; it remembers
-// permanent moves and failures. Group finds items of several feeds that tell the same story and says why.
+// It promises that every document takes bounded time and memory and cannot end the process. Parse converts a document
+// to UTF-8, repairs it and limits its depth, length and number of items before the feed parser reads it. The result
+// holds absolute links and no active markup. Fetcher makes conditional requests, one at a time to a host, waits when
+// the server asks for it, and remembers permanent moves and failures. Group finds items of several feeds about the
+// same story, with the reason.
 //
-// Which items are new, which are worth posting and how they look is left to package digest.
+// Package digest selects new and worthwhile items and formats them.
 //
 // A document passes these steps: characters (encoding.go, chars.go), structure (clean.go for XML, jsonfeed.go for
 // JSON), the parser, and the conversion into Items (convert.go, html.go, date.go, media.go). Fetcher keeps a State for
-// each feed, which holds validators, the pause that the server asked for (pace.go), failures and the items that were
-// read last, so that several digests of one feed ask its server once.
+// each feed, which holds validators, the pause that the server asked for (pace.go), failures and the last items, so
+// that several digests of one feed share a request.
 package feed
 
 import (

@@ -1,20 +1,20 @@
-// Package schedule computes when something is due by the wall clock, and runs jobs at those instants.
+// Package schedule computes due times by the wall clock, and runs jobs at those times.
 //
-// It promises that a schedule is due exactly once for every local time it names: a time inside a daylight-saving gap
-// is due once, at the gap's end; a time that occurs twice is due at its first pass. Only an hour field of "*" or
-// "*/n", and words such as "every 2 hours", follow elapsed time instead, so that an hourly job also runs in the
-// repeated hour. The package holds the time zone database, so results do not depend on the machine.
+// It promises that a schedule is due exactly once for every local time it names. A time inside a daylight-saving gap
+// is due once, at the end of the gap. A time that occurs twice is due at its first occurrence. Only an hour field of
+// "*" or "*/n", and words such as "every 2 hours", follow elapsed time, so that an hourly job also runs in the
+// repeated hour. The package embeds the time zone database, so results do not depend on the machine.
 //
-// What a job does, and remembering which instants were done, are left to the caller.
+// The caller does the work of a job and remembers the completed due times.
 //
-// Every way of writing a schedule ends in rules (wall.go), sets of wall times as bits; a schedule is due whenever one
-// of its rules is. Cron fields are such sets already (cron.go). Words are divided into words.go's tokens, read part by
-// part into sentences (phrase.go, sentence.go, days.go, clock.go, date.go, amount.go), and a sentence is turned into rules
-// (rules.go) or into one time (once.go), which refuse whatever may mean two things. The parser holds the words that are
-// left: a method that begins with accept consumes what it finds, and puts back what it does not.
+// Every form of a schedule becomes a set of rules (wall.go), which are sets of wall times as bits. A schedule is due
+// whenever one of its rules is. Cron fields already are such sets (cron.go). words.go splits words into tokens, which
+// the parser reads part by part into sentences (phrase.go, sentence.go, days.go, clock.go, date.go, amount.go). A
+// sentence becomes rules (rules.go) or one time (once.go); ambiguous sentences are refused. The parser holds the
+// remaining words: a method that begins with accept consumes the words it recognizes, and puts back the others.
 //
-// Loop (loop.go) is one goroutine that looks at the clock at least every 30 seconds and computes from the wall time,
-// never from a timer, which instants have passed.
+// Loop (loop.go) is one goroutine that reads the clock at least every 30 seconds and computes the times that have
+// passed from the wall time, never from a timer.
 package schedule
 
 import (

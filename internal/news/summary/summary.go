@@ -1,15 +1,14 @@
-// Package summary shortens texts without a language model by choosing whole sentences: those that have rare words in
-// common with many others, near the beginning and similar to the title, each unlike those that are already chosen.
+// Package summary shortens texts without a language model. It chooses whole sentences that share rare words with many
+// others, are near the beginning, resemble the title and differ from the sentences already chosen.
 //
-// The method and its weights were compared with others on 36 web pages with a description by their editors, on 95 pages
-// by how many words of the hidden title are found, and on 7 reports (measured 2026-11-22; ROUGE-1 F1 of two and three
-// sentences, recall of two, ROUGE-1 F1 of three): 27.3, 39.0 and 51.3; the method before it, by the cosine with the sum
-// of all sentences, 24.7, 36.6 and 48.9; the first sentences 24.5, 34.0 and 17.3. Where the weights are chosen by a
-// half of the texts, the other half gains 0.7, 2.1 and 1.2 over the cosine, on average over 200 halves; LexRank gains
-// nothing.
+// The weights were compared with other methods on 36 web pages with a description by their editors, on 95 pages by the
+// share of words of the hidden title, and on 7 reports (measured 2026-11-22; ROUGE-1 F1 of two and three sentences,
+// recall of two, ROUGE-1 F1 of three). This method: 27.3, 39.0 and 51.3. The cosine with the sum of all sentences:
+// 24.7, 36.6 and 48.9. The first sentences: 24.5, 34.0 and 17.3. With weights chosen on half of the texts, the other
+// half gains 0.7, 2.1 and 1.2 over the cosine, on average over 200 halves. LexRank gains nothing.
 //
-// It promises the same result for the same input, sentences in their own order and wording, and a limited amount of
-// work for any input. It expects plain text; removing markup is left to the caller.
+// It promises the same result for the same input, sentences in their original order and wording, and a limited amount
+// of work for any input. It expects plain text without markup.
 package summary
 
 import (

@@ -1,15 +1,15 @@
-// Package admin is the bot's HTTP server: health, login and sessions, the REST API under /api/v1, and the
-// dashboard around the chat page. It promises that nothing but /healthz, /readyz, /login and the mounts that check
-// for themselves answers without the admin token or a session, /metrics alone with a token of its own, too; that no
-// other site and no unknown host name can act with a session; that tokens are compared in constant time; and that
-// content is never shown as active markup. What the API reports and changes is left to small interfaces and functions;
-// the package knows no platform and no store.
+// Package admin is the bot's HTTP server: health, login and sessions, the REST API under /api/v1, and the dashboard
+// around the chat page. It promises that every path except /healthz, /readyz, /login and the mounts with their own
+// check requires the admin token or a session (/metrics also accepts its own token); that no other site or unknown
+// host name can use a session; that tokens are compared in constant time; and that content never becomes active
+// markup. Small interfaces and functions supply the data and the changes of the API. The package knows no platform and
+// no store.
 //
-// Server.serve is the one entrance and shows the order of the checks. api.go has the routes of the API, pages.go those
-// of the dashboard; a handler of either stands in the file of its subject, and both call the same interface in Options.
-// Errors of the API have a code, a message and a hint (writeError); what nobody can act on is logged under a reference
-// that the answer names. What a request changes is written to the audit log (audit.go), and described in
-// openapi.json, which a test compares with the routes.
+// Server.serve is the only entrance and shows the order of the checks. api.go has the routes of the API, and pages.go
+// the routes of the dashboard. The file of a subject has the handlers of both, which call the same interface in
+// Options. Errors of the API have a code, a message and a hint (writeError). Internal errors are logged under a
+// reference that the answer includes. Changes are written to the audit log (audit.go) and described in openapi.json,
+// which a test compares with the routes.
 package admin
 
 import (

@@ -1,12 +1,12 @@
-// Package audit records what was changed on the bot, when and by whom: over the HTTP API and the pages, by logins,
-// by people in the chat, by tool calls that may change something, by decisions about them, and by a new
-// configuration.
+// Package audit records changes of the bot with their time and author: changes over the HTTP API and the pages,
+// logins, changes by people in the chat, tool calls with possible effects and the decisions about them, and new
+// configurations.
 //
-// It promises that an entry is on disk when Record returns; where the store cannot be written it is in the log, and
-// stored later, unless the process ends before. It promises also that no entry holds a secret or the text of a message,
-// that each entry names the hash of the one before, so that a change of an old one is found by Verify, that the entries
-// of all processes that share a store are one chain, and that the newest MaxEntries entries are kept. The hash of the
-// newest entry is logged once a day: with it, kept elsewhere, even a chain that was made again as a whole is found.
+// It promises that an entry is on disk when Record returns. If the store cannot be written, the entry goes to the log
+// and is stored later, unless the process ends before. No entry holds a secret or the text of a message. Each entry
+// holds the hash of the previous one, so that Verify finds a changed entry. The entries of all processes that share a
+// store are one chain. The newest MaxEntries entries are kept. The hash of the newest entry is logged once a day: a
+// copy of it kept elsewhere also reveals a chain that was rebuilt completely.
 package audit
 
 import (

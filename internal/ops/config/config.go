@@ -1,15 +1,15 @@
-// Package config reads config.json and the .env file beside it into one struct that is complete and checked.
+// Package config reads config.json and its .env file into one complete and checked struct.
 //
-// It promises: every fault of a file is reported at once, each with its line, key, reason and remedy; defaults are
-// filled in; relative paths count from the folder of config.json; secrets print as *** whatever prints them. The doc
+// It promises that every fault of a file is reported at once, with its line, key, reason and remedy; that defaults are
+// filled in; that relative paths count from the folder of config.json; and that secrets always print as ***. The doc
 // comments in this file are the descriptions in the JSON Schema (see Schema).
 //
-// It leaves to others: what a schedule, an address or a bundled feed is (those checks are handed to Load), starting
-// anything, and noticing that the file changed. A loaded Config is never changed again and may be read concurrently.
+// The caller passes the checks of schedules, addresses and bundled feeds to Load, and watches the file for changes. A
+// loaded Config never changes and may be read concurrently.
 //
-// Parse reads the file into a tree that knows its lines (decode.go, node.go), replaces ${NAME} and ${file:…} in its
-// strings (expand.go), fills the structs of this file field by field, and then checks what fields say together
-// (check.go). A fault never ends the reading, so that all of them are found in one go.
+// Parse reads the file into a tree with line numbers (decode.go, node.go), replaces ${NAME} and ${file:…} in its
+// strings (expand.go), fills the structs of this file field by field, and then checks combinations of fields
+// (check.go). A fault never ends the reading, so that all faults are found in one pass.
 package config
 
 // Config is the whole of config.json.

@@ -1,12 +1,10 @@
-// Package egress is the one HTTP client for everything that fetches addresses which strangers name: feeds, pages,
-// pictures, discovery documents.
+// Package egress is the only HTTP client for addresses from untrusted sources: feeds, pages, pictures, discovery
+// documents.
 //
-// It promises that no connection is made to an address that is not publicly routable unless the operator allowed it.
-// It checks the address that is actually dialled, at every redirect, whatever DNS answered before. It accepts http
-// and https only, ignores proxy settings of the environment, and bounds time, bytes (after decompression) and
-// redirects.
-//
-// What the bytes mean, when to ask again, and caching are left to the caller.
+// It promises that it connects only to publicly routable addresses, unless the operator allowed another. It checks the
+// address that is actually dialled, at every redirect, whatever DNS answered before. It accepts http and https only,
+// ignores proxy settings of the environment, and limits time, bytes (after decompression) and redirects. Callers
+// handle contents, retries and caching.
 package egress
 
 import (

@@ -1,5 +1,5 @@
-// Package frame is what all pages of the dashboard have around them: the head of the document and the bar with the
-// menu. Each set of templates adds it to its own.
+// Package frame is the common part of all dashboard pages: the head of the document and the menu bar. Each set of
+// templates adds it.
 package frame
 
 import (

@@ -1,8 +1,6 @@
-// Package measure counts what the bot does, by labels and with how long it took, or by names and with what came of it,
-// for whoever shows the sums.
-//
-// It promises that counting costs a short lock and no allocation once a label is known, and that sums only grow while
-// the process runs. What is counted, and in which form it is shown, is left to others.
+// Package measure counts the bot's operations, by labels with durations or by names with outcomes. Counting costs a
+// short lock and no allocation once a label is known. Sums only grow while the process runs. Callers decide which
+// operations are counted and how the sums are shown.
 package measure
 
 import (

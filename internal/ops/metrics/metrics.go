@@ -1,7 +1,6 @@
-// Package metrics serves the bot's counters in the form that Prometheus reads.
-//
-// It promises that counting costs nothing here: values are read when somebody asks. What is counted, and who may ask,
-// is left to others. It is the only importer of Prometheus' client library.
+// Package metrics serves the bot's counters in the Prometheus format. Values are read only at a scrape, so that
+// counting costs nothing. Callers choose the counters and check the permission. It is the only importer of Prometheus'
+// client library.
 package metrics
 
 import (

@@ -1,9 +1,9 @@
-// Package replica makes several daemons on one store one bot. Any of them stores the messages that it receives and
-// acknowledges them; the one that has claimed the channel of a message takes and answers it. A channel is claimed by the
-// replica that first receives or takes something for it, and given back when it is idle. One replica is the leader: it
-// does what has to be done once, and serves the pages and the API, for which the others hand HTTP requests on to it. When
-// a replica ends, fails or is cut off from the database, its claims end, and others take its work. Claims are decided in
-// the database and by its clock. Checking them before each write and each post is up to the store and to delivery.
+// Package replica makes several daemons on one store act as one bot. Each daemon stores and acknowledges the messages
+// that it receives. The replica that has claimed the channel of a message answers it. The replica that first receives
+// or takes work for a channel claims it, and releases it when the channel is idle. One replica is the leader: it does
+// the work that must happen once, and serves the pages and the API. The others forward HTTP requests to it. When a
+// replica ends, fails or loses the database, its claims end and others take its work. The database and its clock
+// decide claims. The store and delivery check them before each write and each post.
 package replica
 
 import (

@@ -1,5 +1,5 @@
-// Package retention deletes what is older than it is kept, while the bot works: the store deletes
-// in small transactions, and what others remember of a conversation goes with its turns.
+// Package retention deletes expired records while the bot works. The store deletes in small transactions, and other
+// packages delete their data of a conversation with its turns.
 package retention
 
 import (

@@ -1,9 +1,9 @@
-// Package totals keeps what was counted each day, so that pages can show the last weeks: answers by agent, calls of
-// tools by server, runs of digests, and whether feeds could be read.
+// Package totals keeps daily counts, so that pages can show the last weeks: answers by agent, calls of tools by
+// server, runs of digests, and reads of feeds.
 //
-// It promises that what was counted is stored once, in one small write a minute while anything happens and none else,
-// and that several processes add to the same days. What was counted since the last write is lost with a process that is
-// killed. Days end at midnight UTC, like those of package budget. Who counts, and who draws, is left to others.
+// It promises that each count is stored once, in at most one small write a minute, and that several processes add to
+// the same days. A process that is killed loses the counts since its last write. Days end at midnight UTC, as in
+// package budget.
 package totals
 
 import (

@@ -1,10 +1,10 @@
-// Package transfer writes what the bot keeps as JSON lines, and reads such lines back: messages, notes, settings,
-// subscriptions, members' filters, which mailboxes want no mails, and the jobs, digests, agents and MCP servers that
-// were made through the API or in chat.
+// Package transfer exports the bot's data as JSON lines, and imports such lines: messages, notes, settings,
+// subscriptions, members' filters, mailboxes that want no mails, and the jobs, digests, agents and MCP servers that
+// were created through the API or in chat.
 //
-// It promises that importing an export into an empty store and exporting that gives the same lines, that an import
-// only ever adds what is not there, and that a line which is wrong is reported by its number and keeps no other from
-// being read. Entries of servers and agents are written as they are kept, with the secrets that are in them.
+// It promises that an import into an empty store followed by an export gives the same lines, that an import only adds
+// missing data, and that a faulty line is reported by its number while the others are still imported. Entries of
+// servers and agents are exported as stored, including their secrets.
 package transfer
 
 import (

@@ -1,7 +1,7 @@
-// Package trouble finds what an operator has to look after: a platform that is not connected, a model or MCP server that
-// fails, a dead feed, a failed digest, an old backup, a used-up budget, a store that cannot be written. It reports each
-// trouble once when it begins and once when it ends, to the channel that ops.channel names, and serves the present ones
-// for metrics. The services themselves say in what state they are.
+// Package trouble finds problems that need the operator: a disconnected platform, a failing model or MCP server, a
+// dead feed, a failed digest, an old backup, a used-up budget, a store that cannot be written. It reports the
+// beginning and the end of each problem once, to the channel that ops.channel names, and provides the present problems
+// for metrics. The services themselves report their state.
 package trouble
 
 import (

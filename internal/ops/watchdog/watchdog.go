@@ -1,12 +1,12 @@
-// Package watchdog kills the process groups that a killed bot leaves behind.
+// Package watchdog kills the process groups that a killed bot leaves running.
 //
 // A process that is killed by force cannot clean up, and the kernel does not end the processes that its children
-// started. So the bot starts a second process of the same program, the watchdog process, and sends it the ids of the
-// process groups that it has started. When the bot is gone, which the watchdog process learns from the end of its
-// standard input, it kills the groups that are left and exits.
+// started. So the bot starts a second process of the same program, the watchdog process, and sends it the ids of its
+// process groups. At the end of its standard input, which means that the bot is gone, the watchdog process kills the
+// remaining groups and exits.
 //
-// The package promises that the watchdog process starts with the first group, is replaced when somebody kills it,
-// and holds nothing of the bot but that pipe. Ending groups while the bot lives is left to whoever started them.
+// The watchdog process starts with the first group, is replaced if it is killed, and holds nothing of the bot except
+// that pipe. While the bot lives, the callers end their groups themselves.
 package watchdog
 
 import (

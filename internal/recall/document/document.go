@@ -1,12 +1,12 @@
-// Package document reads the text of files that people work with: PDF, Word, Excel and PowerPoint files, tables, HTML
-// and text. It promises that a file, however damaged or hostile, costs bounded time and memory, that nothing in it is
-// run, and that an error says in words why a file is not read. Text in pictures is not read. Reading PDFs, which may
-// make any parser loop, is left to a function that the caller passes.
+// Package document reads the text of common files: PDF, Word, Excel and PowerPoint files, tables, HTML and text. It
+// promises that every file, even a damaged or hostile one, costs bounded time and memory, that it runs no content, and
+// that an error names the reason in words. It does not read text in pictures. The caller passes a function that reads
+// PDFs, because a PDF can make any parser loop.
 //
-// The kind of a file is known by the ending of its name, else by its media type. An Office file is a zip archive of
-// parts that refer to each other by relations (office.go); each kind has a reader of its own (word.go, sheets.go,
-// slides.go), which all count against the limits of one file. A document is returned as sections, whose names are what
-// people see: pages, sheets and slides.
+// The file name's extension decides the kind of a file, or the media type if there is none. An Office file is a zip
+// archive of parts that refer to each other by relations (office.go). Each kind has its own reader (word.go,
+// sheets.go, slides.go), and all readers share the limits of one file. A document is returned as sections with the
+// names that people see: pages, sheets and slides.
 package document
 
 import (

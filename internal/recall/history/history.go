@@ -1,14 +1,14 @@
-// Package history searches what was said in a channel and the threads in it: the words of people and the bot's
-// answers in stored turns, messages that an import brought, and what the platform lets the bot read back.
+// Package history searches the messages of a channel and its threads: people's messages and the bot's answers in
+// stored turns, imported messages, and messages that the platform lets the bot read back.
 //
-// It promises that a search sees the store as it is now, that what was deleted is found no more, that one channel's
-// search never shows another's messages, and that neither the time of a search nor the memory it holds grows without
-// bound. Indexes are kept while they are used, and made again from the store when they are needed. Who may search is
-// left to the caller; the tool and the command search the place where they are used.
+// It promises that a search sees the present store and no deleted messages, that a search of one channel never shows
+// messages of another, and that the time and the memory of a search are bounded. Indexes are kept while they are used,
+// and rebuilt from the store when they are needed. The caller checks permissions. The tool and the command search the
+// place where they are used.
 //
-// A place is a channel with its threads, and its index (place.go) lives as long as it is asked now and then. Each
-// search first brings the index up to what the store has (refresh.go); question.go reads names, times and words from
-// what was asked, and rank.go orders what was found, with the messages around it.
+// A place is a channel with its threads. Its index (place.go) is kept while it is used now and then. Each search first
+// updates the index from the store (refresh.go). question.go extracts names, times and words from the question, and
+// rank.go orders the results, with the messages around them.
 package history
 
 import (

@@ -1,12 +1,11 @@
-// Package knowledge lets agents answer from files: uploaded ones, kept in a folder beside the store, and those that
-// the operator names in the configuration. It promises that a file is read again when it has changed; that small files
-// go into the prompt as a whole, and of large ones the passages that fit the question, each with its source; and that
-// a file which cannot be read does not keep the others from being used. The prompt says that the contents of files are
-// data. Reading files is left to package document.
+// Package knowledge lets agents answer from files: uploaded files in a folder next to the store, and files that the
+// operator names in the configuration. It promises that a changed file is read again, that small files go into the
+// prompt completely and large ones as the passages that fit the question, each with its source, and that an unreadable
+// file does not affect the others. The prompt marks the contents of files as data. Package document reads files.
 //
-// A collection is what one agent knows. With each question the folder is looked at again, and files whose time or size
-// has changed are read. Texts are split into passages with the headings above them (passages.go), and found by words
-// and, where a model for embeddings is configured, by meaning (passage_index.go).
+// A collection holds the files of one agent. Each question checks the folder, and reads the files whose time or size
+// has changed. Texts are split into passages with the headings above them (passages.go). They are found by words and,
+// if an embedding model is configured, by meaning (passage_index.go).
 package knowledge
 
 import (

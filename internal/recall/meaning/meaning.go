@@ -1,10 +1,10 @@
-// Package meaning finds texts by their meaning, in addition to a search that finds them by their words: tools, notes,
-// messages and passages of files. It compares vectors that an embedding model makes.
+// Package meaning finds tools, notes, messages and passages of files by their meaning, in addition to a search by
+// words. It compares vectors that an embedding model makes.
 //
 // It promises that a search never waits for the vectors of texts, which are made in batches in the background, and
-// waits for the vector of its question for a short time only; without it, only words decide. A vector is made once
-// for each text and model, and stored (vectors.go). Vectors of texts that are gone are deleted. A ranking holds only
-// texts that the caller offers, so the caller decides what a person may read.
+// waits only briefly for the vector of its question. Without that vector, only words decide. A vector is made once for
+// each text and model, and stored (vectors.go). Vectors of deleted texts are deleted. A ranking holds only texts that
+// the caller offers, so the caller checks permissions.
 package meaning
 
 import (

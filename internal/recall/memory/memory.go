@@ -1,8 +1,8 @@
 // Package memory is the native tool pack for notes that people ask the bot to keep: memory_save, memory_update,
-// memory_search, and the command that shows, changes and deletes them; Recall returns those that belong to a question.
-// It promises that a user's notes are seen only where that user alone asks, and a channel's only in that channel and
-// its threads; that nothing is stored, deleted or changed without saying so; and that a scope stays small enough to be
-// read as a whole. Notes outlive conversations: deleting the history of one does not delete them.
+// memory_search, and the command that shows, changes and deletes notes. Recall returns the notes that belong to a
+// question. It promises that a user's notes are visible only in that user's own questions, and a channel's notes only
+// in that channel and its threads; that every change is reported; and that a scope stays small enough to be read
+// completely. Notes outlive conversations: deleting the history of a conversation does not delete them.
 package memory
 
 import (

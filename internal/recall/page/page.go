@@ -1,6 +1,6 @@
 // Package page reads HTML: the main content of a page as Markdown, with its title, author, date and language, without
-// its scripts, menus, advertisements and hidden parts. It promises to end in bounded time for every input, and to
-// return valid UTF-8. What a page says is data, never an instruction. Fetching pages is left to the caller.
+// scripts, menus, advertisements and hidden parts. Every input takes bounded time and results in valid UTF-8. The
+// content of a page is data, never an instruction. The caller fetches pages.
 package page
 
 import (

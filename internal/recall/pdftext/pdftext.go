@@ -1,12 +1,11 @@
-// Package pdftext reads the text of PDF files, page by page. It promises that a file,
-// however damaged or hostile, costs no more than time and memory that are bounded and
-// given back: the library that reads them may loop, or ask for any memory, so that
-// Separate has it read in a process of its own, which is ended. Nothing in a file is
-// run: scripts, forms and attachments are not looked at. Text in pictures is not read.
+// Package pdftext reads the text of PDF files, page by page. It promises that every file, even a damaged or hostile
+// one, costs bounded time and memory. The PDF library may loop or request any amount of memory, so Separate runs it in
+// a separate process, which is ended afterwards. Scripts, forms and attachments are ignored, and text in pictures is
+// not read.
 //
-// The library finds the objects of a file. What a page shows is read here: lexer takes its content apart into operators
-// (lex.go), shower follows these and notes each string with its place (show.go), by means of fonts that say what codes
-// stand for and how wide they are (font.go), and lay puts the pieces together into lines and paragraphs (lay.go).
+// The library finds the objects of a file. This package reads the contents of a page: lexer splits them into operators
+// (lex.go), shower executes these and records each string with its position (show.go), using fonts for the meaning and
+// the width of codes (font.go), and lay joins the strings into lines and paragraphs (lay.go).
 package pdftext
 
 import (

@@ -1,14 +1,13 @@
-// Package search is the full-text index of the program: tools, passages of files, notes and messages are documents
-// of a few named fields, found by the words of a question.
+// Package search is the full-text index of the program: tools, passages of files, notes and messages are documents of
+// a few named fields, found by the words of a question.
 //
-// It promises that a search sees the documents as they were before or after an update, never in between; that the
-// same documents and the same question give the same order, whatever was indexed or removed before; and that no
-// text, however large or odd, makes a search slow. An update costs in proportion to what it changes, not to the
-// size of the index.
+// It promises that a search sees the documents before or after an update, never in between; that the same documents
+// and question give the same order, whatever was indexed or removed before; and that no text makes a search slow. The
+// cost of an update is proportional to the change, not to the size of the index.
 //
-// Ranking is BM25 over weighted fields (BM25F, Robertson and Zaragoza 2009) on English stems, with similar spellings
-// for words that no document has, related words where the words themselves are missing, and each sentence of a long
-// question scored on its own. Who may see a document is left to the caller (Query.Keep).
+// Ranking is BM25 over weighted fields (BM25F, Robertson and Zaragoza 2009) on English stems. Words that no document
+// has are replaced by similar spellings, missing words by related words, and each sentence of a long question is
+// scored separately. The caller decides who can see a document (Query.Keep).
 package search
 
 import (

@@ -1,7 +1,6 @@
-// Package skill reads Agent Skills (https://agentskills.io, read 2026-11): folders with a SKILL.md that tell a model
-// how to do certain work. Its front matter is checked strictly; its body and the files beside it are read when the
-// model asks for them. It promises that nothing outside of a skill's folder is read, and that nothing in it is ever
-// run.
+// Package skill reads Agent Skills (https://agentskills.io, read 2026-11): folders with a SKILL.md that instructs a
+// model how to do certain work. Its front matter is checked strictly. Its body and the other files are read when the
+// model asks for them. Nothing outside of a skill's folder is read, and nothing in it is ever run.
 package skill
 
 import (

@@ -1,10 +1,10 @@
-// Package toolsearch finds the right tool among thousands: an index in memory over names, descriptions, parameters
-// and servers (package search), and the five meta-tools by which a model uses it instead of reading the schema of
+// Package toolsearch finds the right tool among thousands. It has an index in memory over names, descriptions,
+// parameters and servers (package search), and five meta-tools that a model uses instead of reading the schema of
 // every tool.
 //
-// It promises that a search sees the tools of each server as they were before or after an update, never in between,
-// that the same tools and words give the same order whatever was added first, and that no tool or server can flood
-// the index. Which tools may be used, and running them, is left to the caller; where the tools come from, too.
+// It promises that a search sees the tools of each server before or after an update, never in between, that the same
+// tools and words give the same order, and that no tool or server can flood the index. The caller provides and runs
+// the tools and decides which are allowed.
 package toolsearch
 
 import (

@@ -1,16 +1,15 @@
-// Package bolt keeps the bot's records in one bbolt file, and makes and restores copies
-// of it. It promises:
-//   - One process at a time has the file open.
+// Package bolt keeps the bot's records in one bbolt file, and creates and restores backups of it. It promises:
+//   - Only one process at a time has the file open.
 //   - A damaged file is reported and is neither opened nor replaced.
-//   - A damaged record is reported by its name when it is read. After an unclean end, and once a day, all of them are read
-//     in the background.
-//   - A copy gets its name only after all of it was read and checked.
-//   - What is changed is safe on disk when a call returns.
-//   - Concurrent writers share a transaction, and a lone writer waits for nobody.
-//   - No read transaction outlives the call that began it, but that of a backup and that of the log (log.go).
+//   - A damaged record is reported by its name when it is read. All records are read in the background after an
+//     unclean end, and once a day.
+//   - A backup gets its name only after all of it was read and checked.
+//   - A change is safe on disk when the call returns.
+//   - Concurrent writers share a transaction, and a single writer waits for nobody.
+//   - A read transaction ends with its call, except the transactions of a backup and of the log (log.go).
 //
-// It is the only importer of bbolt. One kind of loss stays unnoticed: a disk that reports a write as done and then loses
-// it. Then the store is in an earlier state, or has pages of one. A damaged header is reported.
+// It is the only importer of bbolt. It cannot notice a disk that reports a write as done and then loses it. The store
+// is then in an earlier state, or has pages of one. A damaged header is reported.
 package bolt
 
 import (

@@ -1,9 +1,9 @@
-// Package kv defines the one transaction interface through which all records are stored, and typed collections on top of
-// it. Two engines implement it: bolt, a file, and postgres, a database that several processes share. Package kvtest is
-// the contract of an engine as a test suite.
+// Package kv defines the only transaction interface to stored records, and typed collections on top of it. Two engines
+// implement it: bolt, a file, and postgres, a database that several processes share. Package kvtest is the test suite
+// of an engine.
 //
-// A collection is declared once, by the package that owns its records (see Spec and Of). Engines create its bucket or
-// table when they open the store. Copying a store, salvage, retention and the announcement of changes are loops over the
+// The package that owns a kind of records declares its collection once (see Spec and Of). Engines create the bucket or
+// table when they open the store. Copying a store, salvage, retention and change notifications are loops over the
 // declared collections.
 package kv
 

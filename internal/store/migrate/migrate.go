@@ -1,5 +1,5 @@
-// Package migrate copies every record of a store to another one, of whichever engines, and compares them. Its
-// memory does not grow with the store.
+// Package migrate copies every record of a store to another one, between any engines, and compares them. Its memory
+// does not grow with the store.
 package migrate
 
 import (

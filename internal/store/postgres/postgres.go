@@ -1,23 +1,23 @@
 // Package postgres keeps collections of records (package kv) in a PostgreSQL database, which several processes may use
 // at once. It promises:
-//   - A write is one transaction. What it returned nil for is committed, and if the connection is lost during a commit,
-//     the store finds out what became of it before it answers.
-//   - Concurrent writers, also in other processes, are kept apart by the scopes of their transactions.
+//   - A write is one transaction. A nil error means that it is committed. If the connection is lost during a commit,
+//     the store finds out the outcome before it returns.
+//   - Scopes of transactions keep concurrent writers apart, even in other processes.
 //   - Every statement has a deadline, here and in the server.
-//   - A database that restarts is used again without a restart of the bot.
+//   - The bot survives a restart of the database.
 //   - No error and no log line has the password.
 //
-// It uses plain SQL in a schema of its own, without extensions, functions and triggers. No state stays in a connection,
-// so that a pooler may lend it to others after each transaction. It is the only importer of pgx.
+// It uses plain SQL in its own schema, without extensions, functions and triggers. A connection keeps no state, so
+// that a pooler can reassign it after each transaction. It is the only importer of pgx.
 //
-// A collection is a table (collections.go), which is created when it is declared; other tables and later changes of
-// them are the files in migrations (schema.go). Every method passes read or write. Both run their operation through
-// retry (retry.go), which repeats it while the database is away or transactions keep one another from committing, so
-// that such a function may run more than once and sets its results each time. write (write.go) sends statements in
-// batches (batch.go): the first with the beginning of the transaction, the guard and the locks of its scopes, the last
-// with its changes (kv.go), its commit and a row by which an unknown outcome is found out. Errors of the server become
-// a *store.SystemError in words for the operator (errors.go), and Health is what they leave (health.go). If several
-// replicas share the database, membership.go refuses the writes of one that is no member any more.
+// A collection is a table (collections.go), which its declaration creates. The files in migrations create and change
+// the other tables (schema.go). Every method passes read or write. Both run their operation through retry (retry.go),
+// which repeats it while the database is away or transactions block one another, so the operation can run more than
+// once and must set its results each time. write (write.go) sends statements in batches (batch.go). The first batch
+// holds the beginning of the transaction, the guard and the locks of its scopes. The last batch holds its changes
+// (kv.go), its commit and a row that resolves an unknown outcome. Errors of the server become a *store.SystemError for
+// the operator (errors.go), and Health reports them (health.go). If several replicas share the database, membership.go
+// refuses the writes of a replica that has lost its membership.
 package postgres
 
 import (

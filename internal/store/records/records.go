@@ -1,8 +1,8 @@
-// Package records keeps the bot's records: it implements store.Store once, over the transactions of package kv, for every
-// engine. A kind of record is one collection, declared beside the methods that use it; Specs lists them all.
+// Package records implements store.Store once for all engines, over the transactions of package kv. Each kind of
+// record is one collection, declared next to the methods that use it. Specs lists them all.
 //
-// Every method is one transaction. Its scopes (see kv.Write) are a channel for what belongs to conversations, and
-// otherwise the group or record that it reads before it writes.
+// Every method is one transaction. Its scopes (see kv.Write) are a channel for records of conversations, and otherwise
+// the group or record that it reads before it writes.
 package records
 
 import (

@@ -1,5 +1,5 @@
-// Package seal encrypts the secrets that the store keeps, with a key that lies in a file beside it: whoever has a
-// backup alone cannot read them. It promises that no record can be read under another's name.
+// Package seal encrypts the secrets in the store with a key from a separate file, so that a backup of the store does
+// not reveal them. No record can be read under another's name.
 package seal
 
 import (

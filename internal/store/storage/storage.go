@@ -1,5 +1,4 @@
-// Package storage opens the store that the configuration names: a file of bbolt, or a database of
-// PostgreSQL that several replicas share.
+// Package storage opens the configured store: a bbolt file, or a PostgreSQL database that several replicas share.
 package storage
 
 import (

@@ -1,6 +1,5 @@
-// Package allocations compares what the work on a message allocates with the figures of the last commit. Times depend
-// on the machine; the number and the size of allocations hardly do, and most of what makes a program slow shows in
-// them.
+// Package allocations compares the allocations of message handling with the figures of the last commit. Times depend
+// on the machine. The number and the size of allocations hardly do, and they reveal most causes of a slow program.
 package allocations
 
 import (

@@ -1,5 +1,5 @@
-// Package archtest checks the shape of the code: who imports whom, who holds a
-// dependency, how long things are, and that no secret or private path is in it.
+// Package archtest checks the structure of the code: imports, owners of dependencies, lengths, and the absence of
+// secrets and private paths.
 package archtest
 
 import (

@@ -1,6 +1,6 @@
-// Package browsertest drives a headless Chromium in tests through chromedp: open an address, wait for something,
-// type, look. It promises that the browser and all that it started end with the test, that pages share no cookies,
-// and that a machine without Chromium skips the test and says so. It knows nothing of the pages that it shows.
+// Package browsertest drives a headless Chromium in tests through chromedp. It promises that the browser and its
+// processes end with the test, that pages share no cookies, and that a machine without Chromium skips the test with a
+// message.
 package browsertest
 
 import (

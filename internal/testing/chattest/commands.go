@@ -1,5 +1,5 @@
-// Package chattest holds what the tests of chat platforms share: commands to register, and
-// the contract of chat.Platform as a test suite.
+// Package chattest holds the common parts of the tests of chat platforms: commands to register, and the contract of
+// chat.Platform as a test suite.
 package chattest
 
 import "ravenbot/internal/core/chat"

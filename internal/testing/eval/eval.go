@@ -1,9 +1,9 @@
-// Package eval measures how well the bot does what it is for, by cases from files: answers, searches in knowledge,
-// memory, history and tools, pages, summaries and prompts.
+// Package eval measures the quality of the bot with cases from files: answers, searches in knowledge, memory, history
+// and tools, pages, summaries and prompts.
 //
-// It promises that a case runs the same code as the bot, in a store of its own that is removed afterwards, that tools
-// are never really called, that without a model nothing leaves the machine, and that what needs a model is then
-// reported as skipped. Reading files and printing results is left to the command line.
+// It promises that a case runs the same code as the bot, in its own store that is removed afterwards, that tools are
+// never really called, and that without a model nothing leaves the machine and the cases that need one are reported as
+// skipped. The command line reads files and prints results.
 package eval
 
 import (

@@ -1,5 +1,5 @@
-// Package failpoint names the places at which tests crash the daemon. Built with the tag failpoint, the process kills
-// itself at one of them; otherwise a place costs nothing. It imports nothing of ours.
+// Package failpoint names the points at which tests crash the daemon. If the program is built with the tag failpoint,
+// the process kills itself at one of them; otherwise they cost nothing. It imports no package of this module.
 package failpoint
 
 // The places, in the order in which a message passes them.

@@ -1,4 +1,4 @@
-// Package kvtest is the contract of an engine of package kv as a test suite.
+// Package kvtest is the test suite of the engines of package kv.
 package kvtest
 
 import (

@@ -1,4 +1,4 @@
-// Package meaningtest gives tests an index by meaning whose model knows two meanings.
+// Package meaningtest provides tests with an index by meaning whose model knows two meanings.
 package meaningtest
 
 import (

@@ -1,7 +1,6 @@
-// Package pgtest gives tests databases of a private PostgreSQL server. The server keeps its files in a
-// temporary folder and ends with the test process, also where that is killed. Where no PostgreSQL of
-// version 15 or newer is installed, tests are skipped; those behind a pooler also where there is no
-// pgbouncer.
+// Package pgtest provides tests with databases of a private PostgreSQL server. The server keeps its files in a
+// temporary folder and ends with the test process, even if that is killed. Tests are skipped if PostgreSQL 15 or newer
+// is not installed, and tests with a pooler if pgbouncer is not installed.
 package pgtest
 
 import (

@@ -1,9 +1,8 @@
-// Package sandbox is a simulated world to try the bot in: a Discord, a Slack, a language model and a few feeds on
-// loopback, and a view of them in the terminal.
+// Package sandbox is a simulated environment for trying the bot: a Discord, a Slack, a language model and a few feeds
+// on loopback, and a view of them in the terminal.
 //
 // It promises that nothing leaves the machine, that no token is needed, and that the model's answers are labelled as
-// simulated. The bot itself is left to others: it knows nothing of this package and is only configured to call these
-// addresses.
+// simulated. The bot knows nothing of this package: only its configuration names these addresses.
 package sandbox
 
 import (

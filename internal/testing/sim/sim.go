@@ -1,11 +1,9 @@
-// Package sim is what the simulated services share: an HTTP server that listens on loopback, records every request
-// and fails on demand, and a lock whose changes can be waited for. Each service is a package below.
+// Package sim is the common part of the simulated services: an HTTP server that listens on loopback, records every
+// request and fails on demand, and a lock whose changes can be waited for. Each service is a package below.
 //
-// They speak the wire protocols of the real services as their documentation describes them, over real sockets, and
-// know nothing of the program under test. All methods of all of them are safe for concurrent use. Whoever observes
-// waits with a context and never sleeps.
-//
-// They keep everything in memory until Close: they serve tests and trials, not production.
+// The services speak the documented wire protocols over real sockets, and know nothing of the program under test. All
+// methods are safe for concurrent use. Observers wait with a context and never sleep. All state is in memory until
+// Close.
 package sim
 
 import (

@@ -1,5 +1,4 @@
-// Package storetest is the contract of store.Store as a test suite, which every
-// implementation passes.
+// Package storetest is the test suite of all implementations of store.Store.
 package storetest
 
 import (

@@ -1,9 +1,7 @@
-// Package billing is the native tool pack that computes electricity bills from a
-// tariff file: from ringgit to kWh, from kWh to ringgit, and what a solar system
-// changes. It promises exact decimal sums, rounded once (half up to the sen, on the
-// total), an inverse that is exact to the sen, and that every answer names the
-// tariff with its dates. It computes what the file says and nothing else: no taxes,
-// rebates or fuel adjustments.
+// Package billing is the native tool pack that computes electricity bills from a tariff file: from ringgit to kWh,
+// from kWh to ringgit, and the effect of a solar system. It promises exact decimal sums, rounded once (half up to the
+// sen, on the total), an inverse that is exact to the sen, and that every answer names the tariff with its dates. It
+// computes only the contents of the file: no taxes, rebates or fuel adjustments.
 package billing
 
 import (

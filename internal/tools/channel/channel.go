@@ -1,6 +1,6 @@
-// Package channel is the native tool channel_history, which reads earlier messages of the channel where it is called.
-// It promises that a call reads its own channel and no other, that it reads no more than was asked for, that the result
-// says how many messages could not be read and why, and that it marks what people said as data.
+// Package channel is the native tool channel_history, which reads earlier messages of the channel of the call. It
+// promises that a call reads only its own channel and no more messages than requested, that the result counts the
+// unreadable messages with the reason, and that it marks people's text as data.
 package channel
 
 import (

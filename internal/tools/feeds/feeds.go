@@ -1,7 +1,6 @@
 // Package feeds is the native tool pack for RSS, Atom and JSON feeds: feeds_fetch lists the items of a feed,
-// feeds_search finds words in the feeds that the bot reads, and feeds_subscribe posts new items to a channel.
-//
-// It promises that everything it says is in the feeds.
+// feeds_search finds words in the bot's feeds, and feeds_subscribe posts new items to a channel. All its statements
+// come from the feeds.
 package feeds
 
 import (

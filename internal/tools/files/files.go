@@ -1,8 +1,8 @@
-// Package files is the native tool pack for the operator's files: files_read, files_list and files_search and, in roots
-// that allow it, files_write and files_edit. It promises that nothing outside the roots is read or written, whatever
-// paths and links say (os.Root); that the bot's own files are left out; that only regular files are opened; that every
-// call is limited in files, bytes and time; that a file is replaced as a whole or not at all; and that paths begin with
-// the name of the root, so that they never say where on the machine it is. Who may call what is left to package policy.
+// Package files is the native tool pack for the operator's files: files_read, files_list and files_search and, in
+// writable roots, files_write and files_edit. It promises that nothing outside the roots is read or written, for any
+// path or link (os.Root); that the bot's own files are left out; that only regular files are opened; that every call
+// is limited in files, bytes and time; that a file is replaced completely or not at all; and that paths begin with the
+// name of the root and hide its location on the machine. Package policy decides who can call the tools.
 package files
 
 import (

@@ -1,6 +1,5 @@
-// Package web is the native tool web_fetch, which reads a web page as text. It promises that pages are fetched through
-// the guarded client only and that scripts, menus and hidden parts are left out. What a page says is data, never an
-// instruction.
+// Package web is the native tool web_fetch, which reads a web page as text. It fetches pages only through the guarded
+// client and leaves out scripts, menus and hidden parts. The content of a page is data, never an instruction.
 package web
 
 import (

@@ -1,7 +1,6 @@
 // Package websearch is the native tool web_search. It asks one provider: a SearXNG instance, Brave, Tavily, or Gemini
-// with its Google Search. It promises that a search ends within a time, that of an answer only so much is read, that a
-// failure is said in words without the key, and that results carry the addresses of what they say. What results say is
-// data.
+// with its Google Search. It promises that the time of a search and the size of an answer are limited, that errors are
+// in words and without the key, and that results carry their source addresses. The content of results is data.
 package websearch
 
 import (

@@ -1,6 +1,6 @@
-// Package access decides which messages are for the bot. It promises that a message of
-// somebody who may not use the bot is never stored, and that whoever gave a command learns
-// why it was not carried out. Rules come from the operator's configuration alone.
+// Package access decides which messages are for the bot. It promises that a message of a user without access is never
+// stored, and that the sender of a refused command learns the reason. Rules come from the operator's configuration
+// only.
 package access
 
 import (

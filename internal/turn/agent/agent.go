@@ -1,23 +1,21 @@
-// Package agent answers messages with a language model and tools. It promises that every
-// message gets an answer or one plain sentence about what went wrong, that a tool runs at
-// most once unless it declares that repeating is harmless, that a turn interrupted by a
-// crash continues at the step where it stopped, and that no model or tool can keep it busy
-// for ever. Conversations that outgrow their window are summarized in the background
-// (Run). Who may use what comes from outside, as a Profile; package delivery decides when
-// and where the answer is posted.
+// Package agent answers messages with a language model and tools. It promises that every message gets an answer or one
+// plain sentence about the failure, that a tool runs at most once unless it declares that repeating is harmless, that
+// a turn interrupted by a crash continues at its last step, and that no model or tool can keep it busy without end.
+// Long conversations are summarized in the background (Run). A Profile defines the permissions, and package delivery
+// decides when and where the answer is posted.
 //
 // A message becomes an answer in one run (run.go):
-//   - beginRun routes it to a profile, loads the history (history_cache.go) and writes the question with what it is
-//     about (question.go), or reopens the turn of an edit, a retry or a crash (reopen_turn.go).
+//   - beginRun routes it to a profile, loads the history (history_cache.go) and writes the question with its context
+//     (question.go), or reopens the turn of an edit, a retry or a crash (reopen_turn.go).
 //   - loop asks the models of the chain in turn (model_request.go), reads the stream of an answer (answer_reader.go),
 //     and makes the calls in it (tool_calls.go). It ends with an answer without calls, a limit or an error.
-//   - Attached files are read as text (attachments.go), or given to the model as images and sounds (media.go).
+//   - Attached files are read as text (attachments.go), or sent to the model as images and sounds (media.go).
 //   - Calls are saved with the turn before they are made, and each result before the model sees it, so that a restart
 //     knows which calls may have had an effect.
-//   - Whose words have reached the turn is noted with it (taint.go); the policy judges later calls by that.
+//   - The turn records the origins of its texts (taint.go), and the policy judges later calls by them.
 //
-// The text of a failure is made in failure_text.go, and nowhere else. Summaries (summary.go), titles (title.go) and
-// replays (replay.go) use the same requests without a run's queue or posts.
+// Only failure_text.go makes the text of a failure. Summaries (summary.go), titles (title.go) and replays (replay.go)
+// use the same requests without a run's queue or posts.
 package agent
 
 import (

@@ -1,13 +1,13 @@
-// Package budget keeps the spend on language models within daily caps: of the whole bot, a channel, a user and a
+// Package budget keeps the cost of language models within daily caps: of the whole bot, a channel, a user and a
 // digest.
 //
 // A request is allowed while none of its caps is reached. Requests under way count with their expected cost, so that
-// many at once cannot together exceed what one alone may use. A cap can therefore be exceeded by the cost of the last
-// request, and by what requests beside it cost more than expected. Where several processes share a store, each knows
-// what the others have spent two seconds ago at most, and so a cap can be exceeded by what they spend in that time,
-// too. Days end at midnight UTC, like those of the stored usage.
+// concurrent requests cannot together exceed a cap by more than one request. The last request, and unexpected costs of
+// concurrent requests, can exceed a cap. If several processes share a store, each knows the costs of the others with a
+// delay of at most two seconds, and costs within that delay can exceed a cap, too. Days end at midnight UTC, as in the
+// stored usage.
 //
-// Prices, and the sums that outlive the process, are the caller's.
+// The caller provides prices and stores the sums.
 package budget
 
 import (

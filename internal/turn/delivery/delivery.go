@@ -1,23 +1,23 @@
 // Package delivery brings messages to the agent and posts to the platforms. It promises:
-//   - A message is on disk before its platform is told that it was received.
+//   - A message is on disk before its platform gets the acknowledgement.
 //   - A message that is delivered several times is handled once.
-//   - The messages of one conversation are answered in order, and conversations in
-//     parallel. Messages that wait meanwhile are answered together.
-//   - Edits, deletions and stops reach the work that they are about.
+//   - The messages of one conversation are answered in order, and conversations in parallel. Waiting messages are
+//     answered together.
+//   - Edits, deletions and stops reach the affected work.
 //   - A post is stored before it is sent, and its outcome afterwards.
 //   - Run resumes the work that a crash interrupted, and Take the work of other processes.
-//   - A place learns when a post to it could not be delivered.
+//   - An undelivered post is reported in its place.
 //
-// What an answer says is up to the agent, and how it looks up to the adapter.
+// The agent decides the contents of an answer, and the adapter its form.
 //
-// Accept stores a message, and route puts it into the queue of its conversation (queue.go). What a question is about is
-// already read while it is being stored, where its conversation has nothing else to do (unstored.go). One goroutine works
-// on a queue while there is anything in it; its jobs are questions to answer and posts to send, in one order. A question
-// waits for a slot (slots.go), takes in the messages that came meanwhile (question.go), is shown while it is answered
-// (live.go), and ends with one transaction that holds its turn and its post (answer.go). Posts are tried until they
-// succeed, are refused for good or are too old (send.go); their outcomes are stored in batches. A start and a takeover
-// read what is left from the store in the same way (resume.go). Service.mu guards all queues and questions; nothing
-// slow is done under it.
+// Accept stores a message, and route puts it into the queue of its conversation (queue.go). If the conversation is
+// idle, the context of a question is read while the question is being stored (unstored.go). One goroutine works on a
+// queue while it has jobs: questions to answer and posts to send, in one order. A question waits for a slot
+// (slots.go), takes in the messages that arrived since (question.go), shows progress (live.go), and ends with one
+// transaction that holds its turn and its post (answer.go). Posts are retried until they succeed, are refused
+// permanently or are too old (send.go). Their outcomes are stored in batches. A start and a takeover both read the
+// open work from the store (resume.go). Service.mu guards all queues and questions and is never held during slow
+// operations.
 package delivery
 
 import (

@@ -1,13 +1,13 @@
 // Package hook runs the operator's commands around tool calls.
 //
-// It promises that a command gets the call as JSON on its standard input and nothing of the bot's environment but a
-// short list of harmless variables; that it ends, with all processes that it started, when its time is over; that its
-// output is limited; and that a command that fails does what the operator configured: deny the call, or allow it.
+// It promises that a command gets the call as JSON on its standard input and only a short list of harmless environment
+// variables; that it ends at its timeout with all processes that it started; that its output is limited; and that a
+// failed command has the configured effect: deny the call, or allow it.
 //
-// A command before a call may answer with {"decision":"allow"|"ask"|"deny", "reason":"…","args":{…}}, all optional;
-// no output and status 0 allow the call as it is. Status 2 denies it, with the text on standard error as the reason.
-// A command after a call may answer with {"result":"…"} to replace what the model sees. Any other status, output that
-// is not such an object, and a timeout are failures.
+// A command before a call may answer with {"decision":"allow"|"ask"|"deny", "reason":"…","args":{…}}, all optional. No
+// output and status 0 allow the unchanged call. Status 2 denies it, with the text on standard error as the reason. A
+// command after a call may answer with {"result":"…"} to replace the result that the model sees. Any other status,
+// output that is not such an object, and a timeout are failures.
 package hook
 
 import (

@@ -1,14 +1,13 @@
-// Package invoke makes all tool calls: for a turn of the agent, for another host over the
-// bot's own MCP endpoint, and for the operator. It promises that no call is made with
-// invalid arguments, that the policy, the hooks and, where needed, a person's approval come
-// first, that a tool which fails, hangs or panics becomes a result that a model can act on,
-// and that every call, refused ones included, produces one record and one log line. It
-// leaves the decisions to the policy, the hooks and package approval.
+// Package invoke makes all tool calls: for a turn of the agent, for another host over the bot's own MCP endpoint, and
+// for the operator. It promises that no call has invalid arguments, that the policy, the hooks and, if needed, a
+// person's approval come first, that a tool that fails, hangs or panics becomes a result that a model can use, and
+// that every call, even a refused one, produces one record and one log line. The policy, the hooks and package
+// approval make the decisions.
 //
-// Invoker.Call is the way of a call: check and correct the arguments (package schema), decide by the policy, let the
-// hooks make that stricter or change the arguments, ask a person where the decision is to ask, run the tool, let the
-// hooks see the result, cut it to what is shown, and return it with its record. Whoever calls stores the record: a turn
-// with itself, other callers by package invoke's wrappers (recorded.go).
+// Invoker.Call checks and corrects the arguments (package schema), asks the policy, lets hooks tighten the decision or
+// change the arguments, asks a person if the decision requires it, runs the tool, passes the result to the hooks, cuts
+// it to its limit, and returns it with its record. The caller stores the record: a turn with itself, other callers
+// through package invoke's wrappers (recorded.go).
 package invoke
 
 import (

@@ -1,9 +1,7 @@
-// Package markdown turns the Markdown that models write into what a platform
-// shows, and cuts it to a platform's limits. It promises that cutting loses no
-// text, closes and reopens code fences, bold, italic, spoilers and quotes, repeats
-// the head of a table that goes on, and never cuts inside a link, a code span or a
-// mention that fits into a piece. It is the only importer of goldmark. Which
-// dialect is wanted and how long a piece may be is the adapter's business.
+// Package markdown turns the Markdown that models write into a platform's dialect, and cuts it to a platform's limits.
+// It promises that cutting loses no text, closes and reopens code fences, bold, italic, spoilers and quotes, repeats
+// the head of a split table, and never cuts inside a link, a code span or a mention that fits into a piece. It is the
+// only importer of goldmark. The adapter chooses the dialect and the length of a piece.
 package markdown
 
 import (

@@ -1,7 +1,6 @@
-// Package platform runs the chat platforms: it connects them, replaces one whose
-// configuration has changed, and collects the evidence of their connections. It promises
-// that a platform which is refused keeps none of the others from working, and is tried again
-// after some minutes.
+// Package platform runs the chat platforms: it connects them, replaces a platform whose configuration has changed, and
+// collects evidence of their connections. A refused platform does not affect the others and is retried after some
+// minutes.
 package platform
 
 import (

@@ -1,10 +1,9 @@
-// Package policy decides whether a tool call may be made: by the operator's rules, of which the
-// first that matches counts, and where none does by safe mode (docs/safety.md): tools that
-// only read run, all others ask, and in a turn that has read foreign text everything asks that
-// changes something or could carry data to an address that nobody gave. It promises that what a
-// server says about its own tools counts only if the operator trusts the server or an administrator
-// approved its reading tools, that a decision says why and how to end such questions in words, and
-// that rules come from the operator alone, never from a conversation.
+// Package policy decides whether a tool call is allowed. The first matching rule of the operator counts. If no rule
+// matches, safe mode decides (docs/safety.md): tools that only read run, and all others ask. In a turn that has read
+// foreign text, calls also ask if they change something or could send data to an address that nobody gave. It promises
+// that a server's claims about its own tools count only if the operator trusts the server or an administrator approved
+// its reading tools, that a decision states its reason and how to avoid such questions, and that rules come from the
+// operator only, never from a conversation.
 package policy
 
 import (

@@ -1,9 +1,8 @@
-// Package prompt writes what a language model is told beside the words of people: the system
-// prompt, who speaks where and when, what a message refers to, passages of files, notes. It
-// promises that the same input gives the same bytes, that text of other people stands in an
-// envelope that it cannot leave, that every piece is bounded, and that the pieces are in the
-// order of how rarely they change, so that providers can cache the beginning of a request.
-// docs/prompts.md shows the result; finding out what to say is left to the caller.
+// Package prompt writes the text that a language model gets in addition to the words of people: the system prompt,
+// speakers, places and times, referenced messages, passages of files, notes. It promises that the same input gives the
+// same bytes, that text of other people is enclosed in an envelope that it cannot close, that every piece is bounded,
+// and that rarely changing pieces come first, so that providers can cache the beginning of a request. docs/prompts.md
+// shows the result. The caller collects the contents.
 package prompt
 
 import (

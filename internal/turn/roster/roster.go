@@ -1,11 +1,10 @@
-// Package roster says which agent answers where, and with which models, tools and limits.
-// Agents come from the configuration, and from the API and the dashboard. It promises that
-// the agent "default" is always there, that an agent of the configuration is changed in the
-// configuration alone, and that a change takes effect with the next message.
+// Package roster chooses the agent of each place, with its models, tools and limits. Agents come from the
+// configuration, the API and the dashboard. It promises that the agent "default" always exists, that only the
+// configuration changes its own agents, and that a change takes effect with the next message.
 //
-// Route is asked for each message: the channel's agent, a room's, or the default one, with the layers of settings on
-// top. It returns a Profile, which does not change while a turn is answered; Apply replaces what a configuration says
-// for the turns that begin later.
+// Route is called for each message. It chooses the agent of the channel or the room, or the default agent, and applies
+// the layers of settings. It returns a Profile, which does not change during a turn. Apply replaces the configured
+// agents for later turns.
 package roster
 
 import (

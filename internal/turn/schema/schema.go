@@ -1,8 +1,7 @@
-// Package schema checks the arguments of tool calls against the JSON Schema of the tool, and corrects mistakes for
-// which there is only one correction. It promises that nothing which a tool server or a model sends makes it panic,
-// overflow the stack, load anything or take long; that a tool whose schema cannot be used can still be called, without
-// the check; and that its errors are short and name the field. Schemas for model providers are left to the packages of
-// providers.
+// Package schema checks the arguments of tool calls against the JSON Schema of the tool, and corrects unambiguous
+// mistakes. It promises that no input of a tool server or a model makes it panic, overflow the stack, load anything or
+// take long; that a tool with an unusable schema can still be called, unchecked; and that its errors are short and
+// name the field. The packages of providers prepare schemas for models.
 package schema
 
 import (

@@ -1,16 +1,13 @@
-// Package simdiscord is a Discord to test a bot against: REST, gateway and
-// interactions of one application, on a real socket of 127.0.0.1, written
-// from Discord's developer documents.
+// Package simdiscord is a simulated Discord for tests: REST, gateway and interactions of one application, on a real
+// socket of 127.0.0.1, written from Discord's developer documents.
 //
-// Actions (AddGuild, Say, Slash, Click …) are what people do. Observations
-// (Posts, WaitPost, Identifies, Violations …) are what a test looks at. Faults
-// are switched on with SetFaults, Drop, AskReconnect and InvalidateSessions
-// for the gateway, and with Fail for REST.
+// Actions (AddGuild, Say, Slash, Click …) do what people do. Observations (Posts, WaitPost, Identifies, Violations …)
+// return the results. SetFaults, Drop, AskReconnect and InvalidateSessions cause faults of the gateway, and Fail
+// causes faults of REST.
 //
-// It promises Discord's answers for what a chat bot does with text channels,
-// threads, direct messages, application commands and components. It leaves
-// out voice, moderation, permissions of single channels but HideHistory, and real
-// rate limits beyond Options.ChannelBurst.
+// It promises Discord's answers for a chat bot's use of text channels, threads, direct messages, application commands
+// and components. It leaves out voice, moderation, permissions of single channels except HideHistory, and real rate
+// limits beyond Options.ChannelBurst.
 package simdiscord
 
 import (

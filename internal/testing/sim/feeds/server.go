@@ -1,8 +1,6 @@
-// Package simfeeds is a web server for feeds and pages on a real socket of 127.0.0.1: well behaved, with validators
-// and conditional GET, or hostile in the ways of the open web.
-//
-// Serve, ServeDir and the like put pages at paths; a later page replaces an earlier one. Fail adds faults that apply
-// to any request.
+// Package simfeeds is a web server for feeds and pages on a real socket of 127.0.0.1. It is well behaved, with
+// validators and conditional GET, or hostile in the ways of the open web. Serve, ServeDir and the like put pages at
+// paths, where a later page replaces an earlier one. Fail adds faults that apply to any request.
 package simfeeds
 
 import (

@@ -1,5 +1,5 @@
-// Package simmail is a mail server that takes mail over SMTP and keeps it, for tests. It knows STARTTLS, AUTH PLAIN and
-// the faults that a script asks for.
+// Package simmail is an SMTP server for tests that keeps the mail that it receives. It supports STARTTLS, AUTH PLAIN
+// and scripted faults.
 package simmail
 
 import (

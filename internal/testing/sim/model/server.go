@@ -1,10 +1,10 @@
-// Package simmodel is a language model to test clients with: Gemini's generateContent at Google AI and Vertex AI,
-// Anthropic's Messages API, and OpenAI's chat completions as OpenAI and a dozen other providers and servers speak it, on
-// a real socket of 127.0.0.1. A Script decides what the model says and how it fails.
+// Package simmodel is a simulated language model for tests of clients, on a real socket of 127.0.0.1: Gemini's
+// generateContent at Google AI and Vertex AI, Anthropic's Messages API, and OpenAI's chat completions in the dialects
+// of OpenAI and a dozen other providers and servers. A Script decides the model's answers and failures.
 //
-// It enforces the rules that the providers document: thought signatures and call ids come back as issued, every call
-// is answered, roles alternate, names and schemas use only what is supported, keys are valid. A request that breaks a
-// rule is answered as the provider answers it and kept for Rejected. Images, files and caching are left out.
+// It enforces the documented rules of the providers: thought signatures and call ids come back as issued, every call
+// is answered, roles alternate, names and schemas use only supported features, keys are valid. A request that breaks a
+// rule gets the provider's error and is kept for Rejected. Images, files and caching are left out.
 package simmodel
 
 import (

@@ -1,15 +1,12 @@
-// Package simslack is a Slack to test an app against: Web API, response URLs,
-// Socket Mode and signed HTTP delivery for one app in one workspace, on a real
-// socket of 127.0.0.1, written from Slack's developer documents.
+// Package simslack is a simulated Slack for tests: Web API, response URLs, Socket Mode and signed HTTP delivery for
+// one app in one workspace, on a real socket of 127.0.0.1, written from Slack's developer documents.
 //
-// Actions (Mention, DM, Slash, Click …) are what people do; each is delivered
-// by Socket Mode, or by HTTP after DeliverHTTP. Observations (Posts, WaitPost,
-// WaitAnswer, Deliveries …) are what a test looks at. Faults are switched on
-// with SetFaults, Drop, Disconnect and Outage for delivery, and with Fail for the API.
+// Actions (Mention, DM, Slash, Click …) do what people do. Each is delivered by Socket Mode, or by HTTP after
+// DeliverHTTP. Observations (Posts, WaitPost, WaitAnswer, Deliveries …) return the results. SetFaults, Drop,
+// Disconnect and Outage cause faults of delivery, and Fail causes faults of the API.
 //
-// It promises Slack's answers for what a chat app does with channels, threads,
-// direct messages, streams, slash commands, buttons, forms and the agent view.
-// It leaves out OAuth, Enterprise Grid, and rate limits other than
+// It promises Slack's answers for a chat app's use of channels, threads, direct messages, streams, slash commands,
+// buttons, forms and the agent view. It leaves out OAuth, Enterprise Grid, and rate limits other than
 // Options.ChannelPerSecond.
 package simslack
 
