@@ -44,7 +44,7 @@ func ParseAddress(s string) (Address, error) {
 	return a, nil
 }
 
-// String gives the written form, which ParseAddress reads back.
+// String returns the written form, which ParseAddress parses.
 func (a Address) String() string {
 	s := a.Platform + ":" + a.Workspace + "/" + a.Channel
 	if a.Thread != "" {
@@ -56,15 +56,16 @@ func (a Address) String() string {
 // IsZero reports whether a names nothing.
 func (a Address) IsZero() bool { return a == Address{} }
 
-// Base is the address without its thread: the channel that holds it.
+// Base returns the address without its thread: the channel that holds it.
 func (a Address) Base() Address {
 	a.Thread = ""
 	return a
 }
 
-// TaskPlatform is the platform of the conversations in which agents carry out the tasks of
-// digests. No adapter has it: nobody can be asked there, and nothing can be posted.
+// TaskPlatform is the platform of the conversations in which agents carry out the tasks of digests. It has no adapter,
+// because nobody can answer or receive posts in them.
 const TaskPlatform = "digest"
 
-// HostPlatform is the platform of the conversations in which other MCP hosts of the operator's call tools. No adapter has it.
+// HostPlatform is the platform of the conversations in which the operator's other MCP hosts call tools. It has no
+// adapter.
 const HostPlatform = "mcp"

@@ -7,26 +7,26 @@ import (
 	"ravenbot/internal/core/text"
 )
 
-// Words behind /raven that the bot itself knows, beside those that features declare.
+// Words after /raven that the bot itself handles, in addition to declared commands.
 const (
 	CommandAsk  = "ask"
 	CommandHelp = "help"
 	CommandStop = "stop"
 )
 
-// CommandSpec describes one word behind /raven. Menus, hints, completion, /raven help and
-// docs/commands.md are made from it.
+// CommandSpec describes one command after /raven. Menus, hints, completion, /raven help and docs/commands.md are
+// generated from it.
 type CommandSpec struct {
 	Name    string // the word: lower case, at most 32 characters
-	Summary string // what it does, at most 100 characters; shown in menus
+	Summary string // at most 100 characters; shown in menus
 	Help    string // one or two sentences of Markdown for /raven help
 	Options []CommandOption
-	// Public means that everybody in the channel sees the answer; otherwise only who asked does. PublicActions are first
-	// words of its text for which everybody does.
+	// Public means that everybody in the channel sees the answer. Otherwise only the asker does. PublicActions are
+	// first words of its text that make the answer public.
 	Public        bool
 	PublicActions []string
-	// Spoken: a message to the bot that begins with the name is the command where Mentioned reads it. Handle returns no
-	// draft for one that it does not understand, which the agent answers then.
+	// Spoken is true if a message to the bot that begins with the name is the command (see Mentioned). If Handle
+	// returns no draft, the agent answers the message.
 	Spoken bool
 }
 
@@ -36,38 +36,36 @@ func (c CommandSpec) IsPublic(text string) bool {
 	return c.Public || slices.Contains(c.PublicActions, strings.ToLower(first))
 }
 
-// MessageCommand describes something that people do with a message of anybody: an entry in its menu. The Message that
-// it sends has its Name as Command, and what it was done with as Target.
+// MessageCommand describes an entry in the menu of any message. Its event has the Name as Command, and the chosen
+// message as Target.
 type MessageCommand struct {
 	Name    string // lower case letters and -, at most 32 characters; no CommandSpec has it
-	Title   string // what the menu shows, at most 24 characters
-	Summary string // what it does, at most 100 characters
+	Title   string // shown in the menu, at most 24 characters
+	Summary string // at most 100 characters
 }
 
-// CommandOption is one thing that may follow a command. The text of the command is the
-// values of its options in their order, separated by spaces.
+// CommandOption is one option of a command. The text of the command is the values of its options in their order,
+// separated by spaces.
 type CommandOption struct {
 	Name     string     // lower case, at most 32 characters
 	Summary  string     // at most 100 characters
-	Kind     OptionKind // empty: OptionText
+	Kind     OptionKind // empty for OptionText
 	Required bool
 	Choices  []string // the only values that are allowed; at most 25
-	Complete bool     // values are offered while somebody types
-	// Label is set where the value does not follow the others but stands on a line of its
-	// own, behind the label and a colon.
+	Complete bool     // values are offered while the user types
+	// Label is set if the value has its own line, after the label and a colon.
 	Label string
 }
 
-// OptionKind is what an option of a command takes.
+// OptionKind is the kind of values of an option.
 type OptionKind string
 
-// The kinds of options.
 const (
 	OptionText   OptionKind = "text"
-	OptionThread OptionKind = "thread" // yes or no: the answer opens a thread; it adds nothing to the text
+	OptionThread OptionKind = "thread" // yes or no: the answer opens a thread; not part of the text
 )
 
-// FindCommand returns the command with a name, in capitals or not; false if there is none.
+// FindCommand returns the command with a name, ignoring case, or false.
 func FindCommand(commands []CommandSpec, name string) (CommandSpec, bool) {
 	for _, c := range commands {
 		if strings.EqualFold(c.Name, name) {
@@ -77,8 +75,8 @@ func FindCommand(commands []CommandSpec, name string) (CommandSpec, bool) {
 	return CommandSpec{}, false
 }
 
-// SplitCommand reads "ask what is new" as the command ask with its text. A text that
-// begins with none of the commands is an ask as a whole, and an empty one is help.
+// SplitCommand splits "ask what is new" into the command ask and its text. A text without a known command is an ask,
+// and an empty text is help.
 func SplitCommand(text string, commands []CommandSpec) (command, rest string) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -91,10 +89,9 @@ func SplitCommand(text string, commands []CommandSpec) (command, rest string) {
 	return CommandAsk, text
 }
 
-// Typed reads a line from a place without slash commands of its own (the web
-// page, the terminal): "/digest list" and "/raven digest list" are commands, and
-// so is "/digets list", which nobody handles and whose answer names the nearest;
-// anything else is plain text with an empty command.
+// Typed parses a line from a place without its own slash commands (the web page, the terminal). "/digest list" and
+// "/raven digest list" are commands. So is the misspelled "/digets list", whose answer names the nearest command. Any
+// other line is plain text with an empty command.
 func Typed(line string, commands []CommandSpec) (command, said string) {
 	line = strings.TrimSpace(line)
 	rest, slash := strings.CutPrefix(line, "/")
@@ -118,15 +115,15 @@ func Typed(line string, commands []CommandSpec) (command, said string) {
 	return "", line
 }
 
-// minMisspelled is the least length of a word that counts as a misspelled command; a shorter one may be meant, like /tmp.
+// minMisspelled is the minimum length of a misspelled command. A shorter word may be intended, like /tmp.
 const minMisspelled = 4
 
-// TypedForm returns Markdown with its commands as Typed reads them: `/poll …` in the place of `/raven poll …`.
+// TypedForm rewrites the commands in Markdown for Typed: `/poll …` instead of `/raven poll …`.
 func TypedForm(markdown string) string { return strings.ReplaceAll(markdown, "`/raven ", "`/") }
 
-// Mentioned reads what was said to the bot where its platform has no slash commands, such as in a thread of Slack:
-// "/forget", "forget" and nothing else, "digest list", and what begins with a Spoken command. Anything else is plain
-// text with an empty command.
+// Mentioned parses a message to the bot on a platform without slash commands, such as in a thread of Slack. Commands
+// are "/forget", "forget" as the whole text, "digest list", and texts that begin with a Spoken command. Any other text
+// is plain text with an empty command.
 func Mentioned(line string, commands []CommandSpec) (command, text string) {
 	line = strings.TrimSpace(line)
 	if strings.HasPrefix(line, "/") {
@@ -142,7 +139,7 @@ func Mentioned(line string, commands []CommandSpec) (command, text string) {
 	return "", line
 }
 
-// Stops reports that a message asks for nothing but that the bot stops.
+// Stops reports whether a message only asks the bot to stop.
 func (m Message) Stops() bool {
 	return m.Change == "" && (m.Command == "stop" || m.Command == Pressed && m.Text == PressStop ||
 		(m.Command == "" || m.Command == "ask") && strings.EqualFold(strings.Trim(m.Text, " \t\n.!"), "stop"))

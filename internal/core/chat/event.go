@@ -1,21 +1,21 @@
 package chat
 
-// EventKind says what a Message reports. A Message carries all of them, because each is
-// stored, ordered and deduplicated in the same way; Kind tells them apart.
+// EventKind is the kind of event that a Message reports. All kinds are stored, ordered and deduplicated in the same
+// way.
 type EventKind string
 
-// The kinds of events, with the fields of Message that belong to each.
+// The kinds of events, with the fields of Message that each uses.
 const (
 	EventMessage  EventKind = "message"  // Text, Files
 	EventCommand  EventKind = "command"  // Command, Text
 	EventEdit     EventKind = "edit"     // Change, Revision, Text
 	EventDelete   EventKind = "delete"   // Change
 	EventPress    EventKind = "press"    // Text is the button's Value, Reply.MessageID the post with the button
-	EventForm     EventKind = "form"     // Text is the form's ID, Values what was filled in
+	EventForm     EventKind = "form"     // Text is the form's ID, Values the filled-in values
 	EventReaction EventKind = "reaction" // Reaction
 )
 
-// Kind returns what the message reports.
+// Kind returns the kind of event.
 func (m Message) Kind() EventKind {
 	// The order matters: an edit keeps the Command of the message that it changes.
 	switch {
@@ -35,13 +35,13 @@ func (m Message) Kind() EventKind {
 	return EventMessage
 }
 
-// IsQuestion reports whether the message is something said to the bot in words: a plain
-// message or the command "ask", but no edit, press, form or other command.
+// IsQuestion reports whether the message is a plain message or the command "ask": no edit, press, form or other
+// command.
 func (m Message) IsQuestion() bool {
 	kind := m.Kind()
 	return kind == EventMessage || kind == EventCommand && m.Command == CommandAsk
 }
 
-// AuthorManages reports whether the author of the message decides about what is kept of its
-// conversation: alone with the bot everybody does, elsewhere an administrator.
+// AuthorManages reports whether the author may manage the stored data of the conversation. In a direct conversation
+// everybody may, elsewhere an administrator.
 func (m Message) AuthorManages() bool { return m.Direct || m.Author.Admin }

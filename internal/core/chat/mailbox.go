@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// MailPlatform is the platform of mailboxes, mailWorkspace the workspace of all of them.
+// MailPlatform is the platform of mailboxes, and mailWorkspace the workspace of all of them.
 const (
 	MailPlatform  = "email"
 	mailWorkspace = "smtp"
 )
 
-// Mailbox returns the place that stands for a mailbox, such as anna@example.org. It fails where that is no address of
-// one mailbox: a name, a list or a line end could become another header.
+// Mailbox returns the place for a mailbox, such as anna@example.org. It returns an error unless the text is exactly
+// one address: a name, a list or a line end could become another header.
 func Mailbox(address string) (Address, error) {
 	a, err := mail.ParseAddress(address)
 	if err != nil || a.Address != address || strings.ContainsAny(address, "/ \r\n\t\"") {

@@ -2,21 +2,19 @@ package chat
 
 import "strings"
 
-// Reaction is a sign that somebody put below a post of the bot, or took away. The
-// Message that carries it has no text and is never answered; its Conversation names at
-// least the channel that the post is in, and an Author without an ID is everybody.
+// Reaction is an emoji that somebody added to a post of the bot, or removed. Its Message has no text and is never
+// answered. The Conversation names at least the channel of the post. An Author without an ID means everybody.
 type Reaction struct {
-	Post string `json:"post"` // the platform's id of what bears the sign
-	Sign string `json:"sign"` // the platform's own name of it; empty: whatever there is
+	Post string `json:"post"` // the platform's id of the post
+	Sign string `json:"sign"` // the platform's name of the emoji; empty for all of them
 	Good bool   `json:"good,omitempty"`
-	Gone bool   `json:"gone,omitempty"` // it was taken away
+	Gone bool   `json:"gone,omitempty"` // it was removed
 }
 
-// skin holds the modifiers of an emoji's colour, and what asks for its picture.
+// skin holds the modifiers of an emoji's colour, and the selector of its picture.
 const skin = "\U0001F3FB\U0001F3FC\U0001F3FD\U0001F3FE\U0001F3FF\uFE0F"
 
-// Opinion reads an emoji, of any skin, as a word on what it stands below; false: it
-// says neither that it is good nor that it is bad.
+// Opinion returns whether an emoji, of any skin, praises or criticizes the post. It returns false if it does neither.
 func Opinion(emoji string) (good, says bool) {
 	for _, modifier := range skin {
 		emoji = strings.ReplaceAll(emoji, string(modifier), "")

@@ -11,9 +11,9 @@ import (
 // Interrupted is the result of a call whose own result was lost.
 const Interrupted = "The call was interrupted; whether it took effect is unknown."
 
-// Build returns the messages of a request: the summary and the turns, the last of which is
-// being answered. Earlier turns without an answer keep their question only. Raw parts of
-// another origin (see llm.Message) are dropped. The turns themselves are not changed.
+// Build returns the messages of a request: the summary and the turns, the last of which is being answered. Earlier
+// turns without an answer keep only their question. Raw parts of another origin (see llm.Message) are dropped. The
+// turns themselves are not changed.
 func Build(s Summary, turns []Turn, origin string) []llm.Message {
 	var out []llm.Message
 	if s.Text != "" {
@@ -50,8 +50,8 @@ func (t Turn) UserMessages() []llm.Message {
 // pairResults puts the results of each message's calls into one tool message directly after
 // it. A missing result becomes Interrupted, and a result without a call is dropped.
 func pairResults(messages []llm.Message) []llm.Message {
-	// Calls of one message may end in any order, and a crash may have left a result behind
-	// later messages: so results are searched in the whole turn.
+	// Calls of one message may end in any order, and a crash may have left a result after later messages. So the whole
+	// turn is searched for results.
 	var results map[string]llm.Result
 	calls := 0
 	for _, m := range messages {
@@ -78,7 +78,7 @@ func pairResults(messages []llm.Message) []llm.Message {
 		}
 		m.Parts = allowedParts(m, used)
 		out = append(out, m)
-		// An empty message would be dropped later, too; without them out does not grow to twice its size.
+		// Empty messages would be dropped later anyway. Without them out does not grow to twice its size.
 		if calls := m.Calls(); len(calls) > 0 {
 			out = append(out, resultsFor(calls, results))
 		}
@@ -86,9 +86,9 @@ func pairResults(messages []llm.Message) []llm.Message {
 	return out
 }
 
-// allowedParts returns a list of its own of the parts that a user or assistant message may hold: no results, no
-// empty parts, and no calls without a name or with an id that the turn used before. Calls of a name that no tool can
-// have get one that providers accept.
+// allowedParts returns a new list of the parts that a user or assistant message may hold: no results, no empty parts,
+// and no calls without a name or with an id that the turn used before. Calls of an invalid name get one that providers
+// accept.
 func allowedParts(m llm.Message, used map[string]bool) []llm.Part {
 	parts := make([]llm.Part, 0, len(m.Parts))
 	for _, p := range m.Parts {
@@ -100,7 +100,7 @@ func allowedParts(m llm.Message, used map[string]bool) []llm.Part {
 				continue
 			}
 			used[p.Call.ID] = true
-			// The raw part holds the same name, so it goes, too.
+			// The raw part holds the same name, so it is dropped, too.
 			if name := acceptedName(p.Call.Name); name != p.Call.Name {
 				c := *p.Call
 				c.Name, p.Call, p.Raw = name, &c, nil
@@ -113,10 +113,10 @@ func allowedParts(m llm.Message, used map[string]bool) []llm.Part {
 	return parts
 }
 
-// maxNameBytes is the length of the longest name of a tool that every provider takes.
+// maxNameBytes is the maximum length of a tool's name that every provider accepts.
 const maxNameBytes = 63
 
-// acceptedName returns the name of a call as every provider accepts it. A model may make up a name such as
+// acceptedName returns the name of a call in a form that every provider accepts. A model may invent a name such as
 // "functions.look up", and OpenAI, Anthropic and Bedrock then refuse each later request of the conversation
 // (pydantic/pydantic-ai#4585).
 func acceptedName(name string) string {
@@ -126,14 +126,14 @@ func acceptedName(name string) string {
 		}
 		return '_'
 	}, name)
-	if c := name[0]; c == '-' || c >= '0' && c <= '9' { // Gemini wants a letter or _ first
+	if c := name[0]; c == '-' || c >= '0' && c <= '9' { // Gemini requires a letter or _ first
 		name = "_" + name
 	}
 	return name[:min(len(name), maxNameBytes)]
 }
 
-// resultsFor returns the message with one result for each call, in their order. Names are taken from the calls:
-// providers compare them, and a stored result may have another one.
+// resultsFor returns the message with one result for each call, in their order. Names come from the calls, because
+// providers compare them and a stored result may have another one.
 func resultsFor(calls []llm.Call, results map[string]llm.Result) llm.Message {
 	m := llm.Message{Role: llm.ToolRole}
 	for _, c := range calls {
@@ -147,9 +147,8 @@ func resultsFor(calls []llm.Call, results map[string]llm.Result) llm.Message {
 	return m
 }
 
-// fitToModel adapts a message to the model of the request: raw parts and thoughts of other
-// models are dropped, and malformed arguments become an empty object. The list of its parts is changed, which
-// pairResults has made.
+// fitToModel adapts a message to the model of the request: raw parts and thoughts of other models are dropped, and
+// malformed arguments become an empty object. It modifies the list of parts that pairResults has made.
 func fitToModel(m llm.Message, origin string) llm.Message {
 	foreign := m.Origin != origin
 	parts := m.Parts[:0]
@@ -161,8 +160,8 @@ func fitToModel(m llm.Message, origin string) llm.Message {
 				continue
 			}
 		}
-		// Providers refuse a whole request for one call whose arguments are no JSON object. The
-		// raw part holds the same arguments, so it goes, too.
+		// Providers refuse the whole request if the arguments of a call are not a JSON object. The raw part holds the
+		// same arguments, so it is dropped, too.
 		if p.Call != nil && !isObject(p.Call.Args) {
 			c := *p.Call
 			c.Args, p.Call, p.Raw = json.RawMessage(`{}`), &c, nil
@@ -173,20 +172,20 @@ func fitToModel(m llm.Message, origin string) llm.Message {
 	return m
 }
 
-// isObject reports whether arguments are a JSON object, as providers demand.
+// isObject reports whether arguments are a JSON object, as providers require.
 func isObject(raw json.RawMessage) bool {
 	return json.Valid(raw) && strings.HasPrefix(strings.TrimSpace(string(raw)), "{")
 }
 
-// appendMessage appends m, and merges it with the last message where both have the same
-// role. A message with calls is never merged with the next: its results lie between.
+// appendMessage appends m, and merges it with the last message if both have the same role. A message with calls is
+// never merged with the next, because its results lie between.
 func appendMessage(out []llm.Message, m llm.Message) []llm.Message {
 	if len(m.Parts) == 0 {
 		return out
 	}
 	if n := len(out); n > 0 && out[n-1].Role == m.Role && m.Role != llm.ToolRole {
 		parts := slices.Clone(out[n-1].Parts)
-		// Some providers join texts: what one person said must not run into what the next one did.
+		// Some providers join texts, so a separator keeps the words of two people apart.
 		if last := parts[len(parts)-1].Text; m.Role == llm.User && last != "" && !strings.HasSuffix(last, "\n") {
 			parts = append(parts, llm.Part{Text: "\n"})
 		}
@@ -196,8 +195,8 @@ func appendMessage(out []llm.Message, m llm.Message) []llm.Message {
 	return append(out, m)
 }
 
-// startWithUser returns messages without those before the first one of a user, with which every provider wants a
-// request to begin.
+// startWithUser drops the messages before the first user message, because every provider requires a request to begin
+// with one.
 func startWithUser(messages []llm.Message) []llm.Message {
 	for i, m := range messages {
 		if m.Role == llm.User {

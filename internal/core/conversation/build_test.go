@@ -74,7 +74,7 @@ func TestBuildDropsForeignSignatures(t *testing.T) {
 	}
 }
 
-// What is left of a part without its signature stays: an image is one, and nothing is none.
+// A part without its signature is kept if it is an image and dropped if it is empty.
 func TestBuild_PartsOfAnotherModel_StayWhereSomethingIsLeft(t *testing.T) {
 	raw := json.RawMessage(`{"signature":1}`)
 	image := llm.Part{Media: &llm.Media{Type: "image/png"}}
@@ -88,7 +88,7 @@ func TestBuild_PartsOfAnotherModel_StayWhereSomethingIsLeft(t *testing.T) {
 	}
 }
 
-// A damaged record may have lost all of a turn but a call.
+// A damaged record may have lost everything except a call.
 func TestBuild_TurnOfACallAlone_GetsAResult(t *testing.T) {
 	turns := []conversation.Turn{
 		{State: conversation.Answered, Messages: []llm.Message{says(llm.User, "q")}},
@@ -100,7 +100,7 @@ func TestBuild_TurnOfACallAlone_GetsAResult(t *testing.T) {
 	}
 }
 
-// Models make up names of tools. One that providers refuse would make them refuse each later request.
+// Models invent names of tools. Providers would refuse each later request with an invalid one.
 func TestBuild_NameThatNoToolCanHave_IsReplaced(t *testing.T) {
 	for name, want := range map[string]string{
 		"functions.look up":      "functions_look_up",
@@ -143,8 +143,8 @@ func TestTrimCutsToHalfOnTurnBorders(t *testing.T) {
 	}
 }
 
-// TestBuildIsWellFormedWhateverIsStored builds from turns made of arbitrary
-// messages, cut and shuffled as no crash could do worse.
+// TestBuildIsWellFormedWhateverIsStored builds from turns with arbitrary messages, in worse disorder than any crash
+// causes.
 func TestBuildIsWellFormedWhateverIsStored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.SliceOfN(anyTurn(), 1, 6).Draw(t, "turns")

@@ -20,33 +20,32 @@ import (
 // State is the progress of a turn.
 type State string
 
-// The states of a turn.
 const (
 	Open     State = "open"     // in progress, or cut off by a crash
 	Answered State = "answered" // its last message is the answer
-	Failed   State = "failed"   // the user was told that it failed
+	Failed   State = "failed"   // the user has received an error
 )
 
-// Turn is one or more messages of users and all that followed from them.
+// Turn is one or more messages of users and the work on them.
 type Turn struct {
-	// ID is the key of the message that began the turn.
+	// ID is the key of the first message of the turn.
 	ID string `json:"id"`
-	// Of are the subjects of the messages that the turn answers, in the order of the user
-	// messages that Messages begins with. Empty: ID alone.
+	// Of are the subjects of the messages that the turn answers, in the order of the first user messages in Messages.
+	// If it is empty, ID is the only one.
 	Of []string `json:"of,omitempty"`
-	// Seq orders turns within their conversation; zero until first stored.
+	// Seq orders turns within their conversation. It is zero until the turn is first stored.
 	Seq      uint64        `json:"seq,omitempty"`
 	Began    time.Time     `json:"began"`
 	State    State         `json:"state"`
 	Messages []llm.Message `json:"messages"`
 	Usage    llm.Usage     `json:"usage"`
-	// Counted is the part of Usage that the store added to its sums.
+	// Counted is the part of Usage that the store has added to its sums.
 	Counted llm.Usage `json:"counted,omitzero"`
-	Model   string    `json:"model,omitempty"`  // the configured name of the model that answered last
-	User    string    `json:"user,omitempty"`   // platform and id of who asked; empty: several people
-	Served  string    `json:"served,omitempty"` // the model that gave the answer
-	Error   string    `json:"error,omitempty"`  // reference under which the log has the fault
-	// Origin says whose words the turn has read. Its Authors are empty in turns from before November 2026.
+	Model   string    `json:"model,omitempty"`  // the configured name of the last model that answered
+	User    string    `json:"user,omitempty"`   // platform and id of the asker; empty for several people
+	Served  string    `json:"served,omitempty"` // the model that wrote the answer
+	Error   string    `json:"error,omitempty"`  // log reference of the error
+	// Origin holds the sources that the turn has read. Its Authors are empty in turns from before November 2026.
 	origin.Origin
 }
 
@@ -71,7 +70,7 @@ func (t Turn) Quotes() []string {
 	return list
 }
 
-// WithoutQuote returns a copy of the turn that does not quote a message any more.
+// WithoutQuote returns a copy of the turn without the quote of a message.
 func (t Turn) WithoutQuote(subject string) Turn {
 	t.Messages = slices.Clone(t.Messages)
 	for i, m := range t.Messages {
@@ -82,19 +81,19 @@ func (t Turn) WithoutQuote(subject string) Turn {
 
 // Summary replaces the turns of a conversation that are no longer sent.
 type Summary struct {
-	Upto uint64    `json:"upto"` // Seq of the last turn that it covers; 0: there is none
+	Upto uint64    `json:"upto"` // Seq of the last turn that it covers; 0 if there is none
 	Text string    `json:"text"`
-	By   string    `json:"by,omitempty"` // the model that wrote it; empty: sentences taken from the turns
+	By   string    `json:"by,omitempty"` // the model that wrote it; empty for sentences taken from the turns
 	At   time.Time `json:"at"`
-	// From is the Seq of the first turn whose words it may hold, Since the time of that turn; zero in
+	// From is the Seq of the first turn whose words it may hold, and Since the time of that turn. Both are zero in
 	// summaries from before these were recorded.
 	From  uint64    `json:"from,omitempty"`
 	Since time.Time `json:"since,omitzero"`
-	// Origin says whose words the turns had read.
+	// Origin holds the sources that the turns had read.
 	origin.Origin
 }
 
-// Size returns about how many bytes of text a turn adds to a request.
+// Size returns the approximate bytes of text that a turn adds to a request.
 func (t Turn) Size() int {
 	n := 0
 	for _, m := range t.Messages {
@@ -111,38 +110,38 @@ func (t Turn) Size() int {
 	return n
 }
 
-// Window bounds what of a conversation is sent to the model as it was said. What no longer fits
-// is summarized; until that is done, turns up to twice the window are sent.
+// Window limits the part of a conversation that is sent to the model unsummarized. Older turns are summarized. Until
+// the summary is ready, turns up to twice the window are sent.
 type Window struct {
 	MaxTurns int
 	MaxBytes int // of all turns, as Turn.Size counts
 }
 
-// BytesPerToken is about how many bytes of text make a token.
+// BytesPerToken is the approximate number of bytes of text in a token.
 const BytesPerToken = 4
 
 // DefaultWindow returns a window of about 16,000 tokens, so that the cost of a request does
 // not grow with the age of a conversation.
 func DefaultWindow() Window { return Window{MaxTurns: 40, MaxBytes: 16_000 * BytesPerToken} }
 
-// Fits reports whether turns may be sent as they are.
+// Fits reports whether turns may be sent unchanged.
 func (w Window) Fits(turns []Turn) bool {
 	return len(turns) <= w.MaxTurns && totalSize(turns) <= w.MaxBytes
 }
 
-// Limit returns the window beyond which turns are left out although no summary covers them.
+// Limit returns the window beyond which turns are left out even if no summary covers them.
 func (w Window) Limit() Window { return Window{MaxTurns: 2 * w.MaxTurns, MaxBytes: 2 * w.MaxBytes} }
 
-// wholeResultTurns is how many turns keep their tool results when the window is exceeded;
-// stubBytes is how many bytes of each result the others keep.
+// wholeResultTurns is the number of turns that keep their tool results when the window is exceeded. stubBytes is the
+// number of bytes that the other turns keep of each result.
 const (
 	wholeResultTurns = 4
 	stubBytes        = 200
 )
 
-// Shorten returns turns with shortened tool results in all but the newest, if that frees a
-// quarter of the window, and true; else it returns the turns and false. A smaller gain would
-// not last, and every change of old turns ends what providers have cached.
+// Shorten returns turns with shortened tool results in all turns except the newest, and true, if that frees a quarter
+// of the window. Otherwise it returns the turns and false. A smaller gain would not last, and every change of old
+// turns invalidates the providers' caches.
 func (w Window) Shorten(turns []Turn) ([]Turn, bool) {
 	shorter := dropOldResults(turns)
 	if len(turns) > w.MaxTurns || totalSize(shorter) > w.MaxBytes/4*3 {
@@ -151,9 +150,9 @@ func (w Window) Shorten(turns []Turn) ([]Turn, bool) {
 	return shorter, true
 }
 
-// Trim returns the newest turns that fit. When the window is exceeded it shortens the tool
-// results of older turns first. Where that is not enough it drops turns until half of the
-// window is free. It never cuts inside a turn, and keeps the last one whatever its size.
+// Trim returns the newest turns that fit. If the window is exceeded, it shortens the tool results of older turns
+// first. If that is not enough, it drops turns until half of the window is free. It never cuts inside a turn, and
+// keeps the last one whatever its size.
 func (w Window) Trim(turns []Turn) []Turn {
 	if w.Fits(turns) {
 		return turns
@@ -161,8 +160,7 @@ func (w Window) Trim(turns []Turn) []Turn {
 	if turns = dropOldResults(turns); w.Fits(turns) {
 		return turns
 	}
-	// Cutting to half keeps the beginning of the request the same for many turns, which is
-	// what providers cache.
+	// Cutting to half keeps the beginning of the request, which providers cache, the same for many turns.
 	kept, size := 0, 0
 	for i := len(turns) - 1; i >= 0; i-- {
 		size += turns[i].Size()
@@ -174,7 +172,7 @@ func (w Window) Trim(turns []Turn) []Turn {
 	return turns[len(turns)-kept:]
 }
 
-// Newest returns the newest turns whose sizes are at most maxBytes together; it may be none.
+// Newest returns the newest turns whose total size is at most maxBytes. There may be none.
 func Newest(turns []Turn, maxBytes int) []Turn {
 	from := len(turns)
 	for from > 0 && turns[from-1].Size() <= maxBytes {
@@ -184,8 +182,8 @@ func Newest(turns []Turn, maxBytes int) []Turn {
 	return turns[from:]
 }
 
-// WithShortResults returns a copy of the turn with shortened results of all tools but those that were
-// called last.
+// WithShortResults returns a copy of the turn with shortened results of all tools except the tools that were called
+// last.
 func (t Turn) WithShortResults() Turn {
 	t.Messages = slices.Clone(t.Messages)
 	isLast := true
@@ -201,7 +199,7 @@ func (t Turn) WithShortResults() Turn {
 	return t
 }
 
-// dropOldResults shortens the tool results of all but the newest turns.
+// dropOldResults shortens the tool results of all turns except the newest.
 func dropOldResults(turns []Turn) []Turn {
 	out := slices.Clone(turns)
 	for i := range max(0, len(out)-wholeResultTurns) {
@@ -215,11 +213,11 @@ func dropOldResults(turns []Turn) []Turn {
 	return out
 }
 
-// shortenResults returns a copy of parts in which long results have their first stubBytes left.
+// shortenResults returns a copy of parts in which long results keep only their first stubBytes.
 func shortenResults(parts []llm.Part) []llm.Part {
 	out := slices.Clone(parts)
 	for i, p := range out {
-		if p.Result != nil && len(p.Result.Content) > 2*stubBytes { // what was cut before is shorter
+		if p.Result != nil && len(p.Result.Content) > 2*stubBytes { // an earlier cut is shorter
 			r := *p.Result
 			r.Content = Cut(r.Content, stubBytes)
 			out[i].Result = &r
@@ -237,8 +235,8 @@ func totalSize(turns []Turn) int {
 	return n
 }
 
-// Cut returns s or, where it has more than n bytes, its beginning and a note of how many
-// bytes are missing. It never ends within a character.
+// Cut returns s. If s has more than n bytes, it returns its beginning and a note with the number of missing bytes. It
+// never cuts within a character.
 func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -8,7 +8,7 @@ import (
 	"ravenbot/internal/core/llm"
 )
 
-// The newest turns are those that fit together, and none where the newest alone is too large.
+// Newest returns the turns that fit together, and none if the newest turn is too large by itself.
 func TestNewest_Fits_UpToTheLimit(t *testing.T) {
 	said := func(text string) conversation.Turn {
 		return conversation.Turn{Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{{Text: text}}}}}
@@ -22,7 +22,7 @@ func TestNewest_Fits_UpToTheLimit(t *testing.T) {
 	}
 }
 
-// What was called last is wanted as a whole, and what was called before it in short.
+// The last results are complete, and earlier results are short.
 func TestWithShortResults_SeveralCalls_KeepsTheLast(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	result := func(id string) llm.Message {

@@ -12,7 +12,7 @@ import (
 	"ravenbot/internal/core/llm"
 )
 
-// sized returns n turns of a size each; each begins with its number.
+// sized returns n turns of a size each. Each begins with its number.
 func sized(n, size int) []conversation.Turn {
 	var turns []conversation.Turn
 	for i := range n {
@@ -35,7 +35,7 @@ func looking(n, size int) []conversation.Turn {
 	return turns
 }
 
-// resultSizes returns how many bytes each turn's tool result has.
+// resultSizes returns the bytes of each turn's tool result.
 func resultSizes(turns []conversation.Turn) []int {
 	var sizes []int
 	for _, t := range turns {
@@ -77,7 +77,7 @@ func TestTrim(t *testing.T) {
 	for name, c := range map[string]struct {
 		w           conversation.Window
 		turns, size int
-		want        int // turns that are left
+		want        int // turns that are kept
 	}{
 		"too many turns leave half of the window":   {conversation.Window{MaxTurns: 10, MaxBytes: 1000}, 11, 10, 5},
 		"too many bytes leave half of the window":   {conversation.Window{MaxTurns: 10, MaxBytes: 1000}, 9, 125, 4},
@@ -99,7 +99,7 @@ func TestTrim(t *testing.T) {
 func TestTrimShortensOldResultsFirst(t *testing.T) {
 	turns := looking(6, 1000)
 	before := resultSizes(turns)
-	// Each turn has 2,004 bytes; with two results shortened to about 225 all of them fit.
+	// Each turn has 2,004 bytes. With two results shortened to about 225 all turns fit.
 	got := conversation.Window{MaxTurns: 10, MaxBytes: 11_000}.Trim(turns)
 	short := len(conversation.Cut(strings.Repeat("r", 1000), 200))
 	if diff := cmp.Diff([]int{short, short, 1000, 1000, 1000, 1000}, resultSizes(got)); diff != "" {
@@ -113,7 +113,7 @@ func TestTrimShortensOldResultsFirst(t *testing.T) {
 	}
 }
 
-// The newest turns keep their results, also where there are no others.
+// The newest turns keep their results, even if there are no other turns.
 func TestTrim_NoOlderTurns_ShortensNothing(t *testing.T) {
 	got := conversation.Window{MaxTurns: 10, MaxBytes: 1000}.Trim(looking(1, 5000))
 	if diff := cmp.Diff([]int{5000}, resultSizes(got)); diff != "" {
@@ -142,7 +142,7 @@ func TestShortenOnlyWhereItFreesAQuarter(t *testing.T) {
 	}
 	atLimit := size / 3 * 4
 	for size%3 != 0 || atLimit/4*3 < size {
-		size, atLimit = size+1, atLimit+1 // the next window of which three quarters are enough
+		size, atLimit = size+1, atLimit+1 // the next window, of which three quarters are enough
 	}
 	for _, c := range []struct {
 		name string
@@ -168,7 +168,7 @@ func TestCut(t *testing.T) {
 	}{
 		{"hello", 5, "hello"},
 		{"hello", 4, "hell\n[cut: 1 more bytes]"},
-		{"aé", 2, "a\n[cut: 2 more bytes]"}, // é has two bytes, of which none is left
+		{"aé", 2, "a\n[cut: 2 more bytes]"}, // é has two bytes, and no half of it is kept
 	} {
 		if got := conversation.Cut(c.text, c.n); got != c.want {
 			t.Errorf("Cut(%q, %d) = %q, want %q", c.text, c.n, got, c.want)
@@ -321,7 +321,7 @@ func TestBuildLeavesOutWhatModelsRefuse(t *testing.T) {
 	}
 }
 
-// The newest turn counts like the others, and stays whatever its size.
+// The newest turn counts like the others, and is kept whatever its size.
 func TestTrim_CountsTheNewestTurn(t *testing.T) {
 	turn := func(size int) conversation.Turn {
 		return conversation.Turn{Messages: []llm.Message{{
@@ -350,7 +350,7 @@ func TestTrim_CountsTheNewestTurn(t *testing.T) {
 	}
 }
 
-// Providers take results alone in a tool message: words that a damaged record has there are dropped.
+// Providers accept only results in a tool message, so words from a damaged record are dropped.
 func TestBuild_DropsWordsInToolMessages(t *testing.T) {
 	turn := conversation.Turn{ID: "web/1", Messages: []llm.Message{
 		{Role: llm.User, Parts: []llm.Part{{Text: "go"}}},

@@ -17,15 +17,15 @@ type Source interface {
 	Tools() []Tool
 }
 
-// Named is a tool under the name by which models call it.
+// Named is a tool with the name that models use.
 type Named struct {
 	Name string
 	Tool Tool
 }
 
-// Registry is the table from safe names to tools. A tool gets its name when it is first seen and keeps it while the
-// registry lives, whatever other tools come or go, since conversations name tools that were called earlier. Where two
-// tools would get the same name, the source that was added first has the plain one. It is safe for concurrent use.
+// Registry is the table from safe names to tools. A tool gets its name when it is first seen and keeps it for the
+// lifetime of the registry, because conversations refer to earlier tools. If two tools would get the same name, the
+// source that was added first gets the plain name. It is safe for concurrent use.
 type Registry struct {
 	mu      sync.Mutex
 	sources []Source
@@ -33,7 +33,7 @@ type Registry struct {
 	owners  map[string]identity // by safe name
 }
 
-// identity is what a tool is, whatever it is called.
+// identity identifies a tool independent of its safe name.
 type identity struct{ server, tool string }
 
 // NewRegistry returns a registry of the tools of sources, native packs first.
@@ -58,12 +58,12 @@ func (r *Registry) List() []Named {
 			list = append(list, Named{r.name(t.Spec()), t})
 		}
 	}
-	// A tool that two sources have is the one of the first: the sort is stable.
+	// If two sources have the same tool, the first source wins: the sort is stable.
 	slices.SortStableFunc(list, func(a, b Named) int { return strings.Compare(a.Name, b.Name) })
 	return slices.CompactFunc(list, func(a, b Named) bool { return a.Name == b.Name })
 }
 
-// Find returns the tool called name, and false when there is none now.
+// Find returns the tool called name, or false if there is none now.
 func (r *Registry) Find(name string) (Tool, bool) {
 	for _, n := range r.List() {
 		if n.Name == name {
@@ -73,8 +73,7 @@ func (r *Registry) Find(name string) (Tool, bool) {
 	return nil, false
 }
 
-// name returns the name under which models call a tool. A tool keeps its name as long as the
-// process runs: one that comes later and would have the same gets a hash behind it.
+// name returns the name under which models call a tool. A later tool with the same name gets a hash at the end.
 func (r *Registry) name(s Spec) string {
 	id := identity{s.Server, s.Name}
 	if name, ok := r.names[id]; ok {
@@ -91,9 +90,9 @@ func (r *Registry) name(s Spec) string {
 	return name
 }
 
-// SafeName joins the names of a server and its tool to one that every model provider accepts: it starts with a letter
-// or _, contains letters, digits, _ and -, and has at most MaxName bytes. A name that had to be cut ends in a short
-// hash of the original; the registry does the same where two names would be equal.
+// SafeName joins the names of a server and its tool into one that every model provider accepts: it starts with a
+// letter or _, contains letters, digits, _ and -, and has at most MaxName bytes. A truncated name ends in a short hash
+// of the original. The registry also adds a hash if two names would be equal.
 func SafeName(server, name string) string {
 	id := server + "\x00" + name
 	plain := server + "_" + name

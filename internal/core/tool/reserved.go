@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// PackNames returns which names belong to packs of native tools.
+// PackNames returns the set of names of native tool packs.
 func PackNames(native func() []Tool) func(name string) bool {
 	return func(name string) bool {
 		return slices.ContainsFunc(native(), func(t Tool) bool { return t.Spec().Server == name })
 	}
 }
 
-// ReservedNames returns which names no MCP server's tool may have: those of native tools, and more.
+// ReservedNames returns the set of names that MCP servers' tools must not have: the names of native tools, and others.
 func ReservedNames(native func() []Tool, more []string) func(name string) bool {
 	return func(name string) bool {
 		return slices.Contains(more, name) || slices.ContainsFunc(native(), func(t Tool) bool {
@@ -23,8 +23,8 @@ func ReservedNames(native func() []Tool, more []string) func(name string) bool {
 	}
 }
 
-// NativeNames returns the names of all native tools, whether they are switched on or not: as models call them, of
-// their packs, and both with a dot between.
+// NativeNames returns the names of all native tools, including disabled ones: the names for models, the names of
+// packs, and both joined by a dot.
 func NativeNames() []string {
 	var list []string
 	for pack, names := range map[string][]string{
