@@ -9,22 +9,21 @@ import (
 	"ravenbot/internal/core/origin"
 )
 
-// Feedback is what a user thinks of an answer. A later one of the same user replaces the
-// earlier one.
+// Feedback is a user's opinion on an answer. A later one of the same user replaces the earlier one.
 type Feedback struct {
 	Turn string    `json:"turn"`
 	User string    `json:"user"`
 	Good bool      `json:"good"`
 	At   time.Time `json:"at"`
-	// Signs are the reactions that it rests on, oldest first; empty: a button was pressed.
+	// Signs are the reactions behind it, oldest first. It is empty if a button was pressed.
 	Signs []Sign `json:"signs,omitempty"`
 	// Withdrawn: all reactions were removed. The record stays so that a late or repeated
 	// event is recognized; lists leave it out.
 	Withdrawn bool `json:"withdrawn,omitempty"`
 }
 
-// FeedbackTotals are the counts of feedback, for stores to remember until it changes. It is safe for concurrent use; its
-// zero value is ready for use. V tells one state of the feedback from another one.
+// FeedbackTotals caches the counts of feedback until it changes. It is safe for concurrent use; its zero value is
+// ready for use. V distinguishes the states of the feedback.
 type FeedbackTotals[V comparable] struct {
 	mu        sync.Mutex
 	isKnown   bool
@@ -69,13 +68,12 @@ type Reaction struct {
 	At         time.Time
 }
 
-// Apply returns the feedback after a reaction: the newest sign that is left decides. It
-// returns false where nothing changes: the event is older than the record, or a removal
-// cannot undo a button press. The removal of an unknown sign is recorded as well, so that
-// its addition, delivered late, changes nothing.
+// Apply returns the feedback after a reaction: the newest remaining sign decides. It returns false if nothing changes,
+// because the event is older than the record or a removal cannot undo a button press. The removal of an unknown sign
+// is recorded as well, so that its addition, delivered late, changes nothing.
 func (f Feedback) Apply(r Reaction) (Feedback, bool) {
-	// Feedback without signs that is not withdrawn came from a button. A later reaction
-	// replaces it, an event about an earlier reaction does not.
+	// Feedback without signs that is not withdrawn came from a button. A later reaction replaces it. An event about an
+	// earlier reaction does not.
 	pressed := !f.At.IsZero() && !f.Withdrawn && len(f.Signs) == 0
 	if !pressed && r.At.Before(f.At) || pressed && r.Gone {
 		return f, false
@@ -93,10 +91,10 @@ func (f Feedback) Apply(r Reaction) (Feedback, bool) {
 	return after, true
 }
 
-// ShownTurn says where a post is, which turn it shows, if any, and whose words it holds.
+// ShownTurn is the place of a post, the turn that it shows, if any, and its sources.
 type ShownTurn struct {
 	To     chat.Address   `json:"to"`
 	Turn   string         `json:"turn"`
-	Origin *origin.Origin `json:"origin,omitempty"` // nil: not known, as of posts before November 2026
+	Origin *origin.Origin `json:"origin,omitempty"` // nil if unknown, as for posts before November 2026
 	News   bool           `json:"news,omitempty"`   // see chat.Draft
 }

@@ -6,22 +6,21 @@ import (
 	"ravenbot/internal/core/chat"
 )
 
-// Message is something that was said in a conversation and is part of no turn, such as a message
-// that an import brought.
+// Message is a message of a conversation that is not in a turn, such as an imported one.
 type Message struct {
 	Conversation chat.Address `json:"conversation"`
 	ID           string       `json:"id"` // unique in the conversation
 	Author       chat.User    `json:"author"`
-	Bot          bool         `json:"bot,omitempty"` // this bot or another said it
+	Bot          bool         `json:"bot,omitempty"` // this bot or another wrote it
 	At           time.Time    `json:"at"`
 	Text         string       `json:"text"`
 }
 
-// ConversationVersion says whether what is kept of a conversation has changed since it was read.
+// ConversationVersion shows whether the data of a conversation has changed since it was read.
 type ConversationVersion struct {
 	Address chat.Address
 	// Turns has a number for each turn, by its Seq, that changes whenever the turn does.
 	Turns map[uint64]uint64
-	// Messages changes whenever a message outside of turns is added or deleted; 0: there is none.
+	// Messages changes whenever a message outside of turns is added or deleted. It is 0 if there is none.
 	Messages uint64
 }

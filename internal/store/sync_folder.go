@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// SyncFolder makes the names of the files in a folder durable, where the system can do that. It returns an error where
-// the folder cannot be opened, or the disk fails.
+// SyncFolder makes the names of the files in a folder durable, if the system supports that. It returns an error if it
+// cannot open the folder, or the disk fails.
 func SyncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

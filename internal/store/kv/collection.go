@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// Collection is a collection whose records are JSON of type T. Get, Scan and Each return a *store.DamagedError for a
-// record that is not.
+// Collection is a collection whose records are JSON of type T. Get, Scan and Each return a *store.DamagedError for
+// invalid JSON.
 type Collection[T any] struct{ *Spec }
 
-// Of declares a collection.
 func Of[T any](s Spec) Collection[T] { return Collection[T]{&s} }
 
 // Get returns a record, and false if there is none.
@@ -34,7 +33,7 @@ func (c Collection[T]) Has(tx Tx, group, key string) (bool, error) {
 	return v != nil, err
 }
 
-// Put stores a record, in the place of one with the same key.
+// Put stores a record, and replaces a record with the same key.
 func (c Collection[T]) Put(tx Tx, group, key string, record T) error {
 	v, err := Encode(record)
 	if err != nil {
@@ -43,10 +42,10 @@ func (c Collection[T]) Put(tx Tx, group, key string, record T) error {
 	return tx.Put(c.Spec, group, key, v)
 }
 
-// Delete deletes a record; there may be none.
+// Delete deletes a record, which may be missing.
 func (c Collection[T]) Delete(tx Tx, group, key string) error { return tx.Delete(c.Spec, group, key) }
 
-// Scan calls visit with the records of a range, as Tx.Scan does, and ends with the first that cannot be read.
+// Scan calls visit with the records of a range, as Tx.Scan does, and stops at the first unreadable record.
 func (c Collection[T]) Scan(tx Tx, r Range, visit func(key string, record T) error) error {
 	return tx.Scan(c.Spec, r, func(e Entry) error {
 		record, err := c.Decode(tx, r.Group, e)
@@ -66,7 +65,7 @@ func (c Collection[T]) List(tx Tx, r Range) (list []T, err error) {
 	return list, err
 }
 
-// Decode returns the record that an entry holds.
+// Decode returns the record of an entry.
 func (c Collection[T]) Decode(tx Tx, group string, e Entry) (record T, err error) {
 	if err = e.Err; err == nil {
 		err = json.Unmarshal(e.Value, &record)
@@ -77,7 +76,7 @@ func (c Collection[T]) Decode(tx Tx, group string, e Entry) (record T, err error
 	return record, err
 }
 
-// Encode returns the JSON of a record. Raw JSON in it, such as the parts of a provider, comes back byte by byte.
+// Encode returns the JSON of a record. Raw JSON in it, such as the parts of a provider, is preserved byte by byte.
 func Encode(record any) ([]byte, error) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
@@ -88,16 +87,16 @@ func Encode(record any) ([]byte, error) {
 	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
 }
 
-// nul stands between the parts of a key.
+// nul separates the parts of a key.
 const nul = "\x00"
 
-// Key returns a key of several parts, none of which has a NUL.
+// Key returns a key of several parts, which must not contain a NUL.
 func Key(parts ...string) string { return strings.Join(parts, nul) }
 
 // NumberKey returns a key of 8 bytes that sorts by number.
 func NumberKey(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
 
-// ParseNumber returns the number of which key is the NumberKey, and 0 for any other key.
+// ParseNumber returns the number of a NumberKey, and 0 for any other key.
 func ParseNumber(key string) uint64 {
 	if len(key) != 8 {
 		return 0

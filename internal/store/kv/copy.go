@@ -10,15 +10,15 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Bounds of what Dump reads in one transaction.
+// Limits of one transaction of Dump.
 const (
 	maxRead      = 500
 	maxReadBytes = 4 << 20
 )
 
-// Dump calls fn with every record of some collections, outside of any transaction: what others write meanwhile may be
-// missing. A group's number comes before its records, as a record without a body. It ends with the first error of fn, with
-// that of ctx, or with a *store.DamagedError.
+// Dump calls fn with every record of some collections, outside of any transaction. It may miss concurrent writes. A
+// group's number comes before its records, as a record without a body. Dump ends with the first error of fn, with the
+// error of ctx, or with a *store.DamagedError.
 func Dump(ctx context.Context, db DB, specs []*Spec, fn func(store.Record) error) error {
 	for _, s := range specs {
 		groups := []string{""}
@@ -88,8 +88,8 @@ func dumpGroup(ctx context.Context, db DB, s *Spec, group string, fn func(store.
 	return err
 }
 
-// Load stores records that Dump returned, in one transaction. It returns an error for a collection that is not declared: a
-// copy must leave nothing out in silence.
+// Load stores records of Dump, in one transaction. It returns an error for an undeclared collection, because a copy
+// must not silently omit records.
 func Load(ctx context.Context, db DB, specs []*Spec, list []store.Record) error {
 	return db.Update(ctx, Write{}, func(tx Tx) error {
 		for _, r := range list {
@@ -111,9 +111,9 @@ func Load(ctx context.Context, db DB, specs []*Spec, list []store.Record) error 
 	})
 }
 
-// Target is an engine that a copy fills. Until Complete has returned nil, no daemon opens it.
+// Target is an engine that receives a copy. Until Complete has returned nil, no daemon opens it.
 type Target interface {
 	Engine
-	// Complete marks the store as filled, as the last step.
+	// Complete marks the store as complete, as the last step.
 	Complete(ctx context.Context) error
 }
