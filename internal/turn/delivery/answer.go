@@ -24,17 +24,16 @@ func (s *Service) answerInSlot(a chat.Address, l *queue, q *question) {
 	defer release()
 	s.mu.Lock()
 	if park := q.park; park != nil {
-		// Whoever waits for a person does no work: others may have the slot. It is not taken again for the rest.
+		// Work that waits for a person releases its slot, and does not take it again.
 		q.park = func() { release(); park() }
 	}
 	s.mu.Unlock()
 	s.answerQuestion(a, l, q)
 }
 
-// answerQuestion makes the answer to a question, stores it and sends it. The order keeps the
-// promise of one visible outcome: turn and post are stored in one transaction before anything is
-// sent. It returns when the post has an outcome, or the service ends; what has no outcome then is
-// taken up by the next start.
+// answerQuestion makes the answer to a question, stores it and sends it. One transaction stores the turn and the post
+// before anything is sent, so that exactly one outcome is visible. It returns when the post has an outcome, or the
+// service ends. The next start resumes the rest.
 func (s *Service) answerQuestion(a chat.Address, l *queue, q *question) {
 	began := s.o.Now()
 	turn, draft, shown, done := s.produceAnswer(a, l, q)
@@ -51,9 +50,8 @@ func (s *Service) answerQuestion(a chat.Address, l *queue, q *question) {
 		if len(shown.IDs) > 0 {
 			p.Draft.Replaces = shown
 		}
-		// An earlier process may have begun to show the answer and crashed before it stored
-		// where: Again has the adapter look for it. Answers to commands (with a handle) are not
-		// shown before they are whole.
+		// An earlier process may have begun to show the answer and crashed before it stored the reference. Again makes
+		// the adapter search for it. Answers to commands (with a handle) are shown only when they are complete.
 		p.Draft.Again = q.resumed && len(shown.IDs) == 0 && len(p.Draft.Reply.Handle) == 0
 		posts = []store.Post{p}
 	}
@@ -70,9 +68,8 @@ func (s *Service) answerQuestion(a chat.Address, l *queue, q *question) {
 	}
 }
 
-// produceAnswer asks the agent, again when the question was revised meanwhile, and returns
-// the answer and where it has been shown so far. It returns false where the service ended
-// first. Afterwards nothing else changes the question.
+// produceAnswer asks the agent, repeatedly if the question is revised, and returns the answer and its shown post. It
+// returns false if the service ended first. Afterwards nothing else changes the question.
 func (s *Service) produceAnswer(a chat.Address, l *queue, q *question) (
 	turn *conversation.Turn,
 	draft *chat.Draft,
@@ -93,7 +90,8 @@ func (s *Service) produceAnswer(a chat.Address, l *queue, q *question) (
 		if reply == nil && len(asked.Messages) > 0 {
 			turn, draft = s.askAgent(ctx, asked, view, q.park)
 		}
-		// The service's context: that of the work also ends when a person stops it, which has an answer to be stored.
+		// This is the service's context. The work's context also ends when a person stops it, and that answer must be
+		// stored.
 		if !s.awaitStored(l, q) || s.workCtx.Err() != nil {
 			return nil, nil, shown, false
 		}
@@ -117,7 +115,8 @@ func (s *Service) reviseRecords(changes []chat.Message) error {
 		if !ok {
 			continue
 		}
-		// Whoever sent the change may have ended before it was noted. Once the change is done nobody would note it.
+		// The sender of the change may have ended before it was recorded. Once the change is done nobody would record
+		// it.
 		err := s.retryWrite(s.workCtx, "failed to note the change of a message", func() error { return p.Revise(s.workCtx, m) })
 		if err != nil {
 			return err
@@ -126,7 +125,7 @@ func (s *Service) reviseRecords(changes []chat.Message) error {
 	return nil
 }
 
-// beginWork returns the present question, the answer where it is fixed, and the changes of its messages. From then on
+// beginWork returns the present question, the answer if it is fixed, and the changes of its messages. From then on
 // revisions and stops reach the work.
 func (s *Service) beginWork(
 	l *queue,
@@ -164,7 +163,7 @@ func (s *Service) endWork(l *queue, q *question, asked chat.Asked) bool {
 	return true
 }
 
-// lateAfter is how old a question that the bot missed may be before its answer says so.
+// lateAfter is the age from which the answer to a missed question mentions the delay.
 const lateAfter = 2 * time.Minute
 
 // newAnswerPost returns the post of an answer.
@@ -175,8 +174,8 @@ func (s *Service) newAnswerPost(
 	d chat.Draft,
 	began time.Time,
 ) store.Post {
-	// The turn's first post has the turn's key already, so one that changes it has the key of
-	// the change. Keys are the same after a crash, so nothing is posted twice.
+	// The turn's first post has the turn's key, so a later post has the key of the change. Keys are the same after a
+	// crash, so nothing is posted twice.
 	key := q.turn
 	if q.followUp != nil {
 		key = q.followUp.Key()
@@ -238,8 +237,8 @@ func answerButtons(turn string, d chat.Draft) []chat.Button {
 	return []chat.Button{{Label: "👍", Value: chat.PressGood + turn}, {Label: "👎", Value: chat.PressBad + turn}}
 }
 
-// lookUpRef returns where a post is. It returns an empty Ref where that is no longer known, or
-// cannot be read: then the answer becomes a new post.
+// lookUpRef returns the place of a post. It returns an empty Ref if that is unknown or unreadable. The answer then
+// becomes a new post.
 func (s *Service) lookUpRef(key string) chat.Ref {
 	s.flushOutcomes(s.workCtx) // the outcome of the post may not be stored yet
 	ref, _, err := s.o.Store.PostRef(s.workCtx, key)

@@ -6,7 +6,7 @@ import (
 	"ravenbot/internal/ops/measure"
 )
 
-// counts are what has happened since the start.
+// counts are the counters since the start.
 type counts struct {
 	// They are what Counts names.
 	accepted, repeats, busy, merged, revised, stopped atomic.Int64
@@ -19,7 +19,7 @@ type counts struct {
 // was posted or given up.
 func (s *Service) Answers() measure.Sum { return s.counts.answers.Sums()[struct{}{}] }
 
-// Counts are what has happened since the start.
+// Counts are the counters since the start.
 type Counts struct {
 	Accepted int64 `json:"accepted"` // messages and changes stored
 	Repeats  int64 `json:"repeats"`  // messages that came again
@@ -28,12 +28,12 @@ type Counts struct {
 	Revised  int64 `json:"revised"`  // edits and deletions that reached work under way
 	Stopped  int64 `json:"stopped"`  // answers that a person has stopped
 	Posted   int64 `json:"posted"`   // posts that a platform accepted
-	Repeated int64 `json:"repeated"` // of them, those that may be there twice
-	GivenUp  int64 `json:"givenUp"`  // posts that were refused for good, or for too long
+	Repeated int64 `json:"repeated"` // of them, possible repeats
+	GivenUp  int64 `json:"givenUp"`  // refused permanently, or for too long
 	Notified int64 `json:"told"`     // undelivered posts whose places were told
 }
 
-// Counts returns what has happened since the start.
+// Counts returns the counters since the start.
 func (s *Service) Counts() Counts {
 	c := &s.counts
 	return Counts{

@@ -40,9 +40,9 @@ type Inbox interface {
 	// ConversationOf returns the conversation of a message that waits or was answered, or
 	// false.
 	ConversationOf(ctx context.Context, subject string) (chat.Address, bool, error)
-	// TurnsQuoting returns where the turns are that quoted a message.
+	// TurnsQuoting returns the locations of the turns that quoted a message.
 	TurnsQuoting(ctx context.Context, subject string) ([]store.TurnRef, error)
-	// Accept stores a message. It returns false where the message was accepted before.
+	// Accept stores a message. It returns false if the message was accepted before.
 	Accept(ctx context.Context, r store.Received) (bool, error)
 	// Unanswered returns the messages without an outcome, oldest first.
 	Unanswered(ctx context.Context) ([]store.Received, error)
@@ -79,8 +79,7 @@ type Outbox interface {
 
 // Reactions keeps the feedback that reactions to posts are.
 type Reactions interface {
-	// ShownTurn returns what is known of a message of the bot, by the message's id and channel,
-	// or false.
+	// ShownTurn returns the data of a message of the bot, by the message's id and channel, or false.
 	ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error)
 	// SaveReaction applies a reaction to the feedback of its user. A repeat changes nothing.
 	SaveReaction(ctx context.Context, r store.Reaction) error
@@ -100,13 +99,12 @@ type Store interface {
 
 // Answerer makes answers.
 type Answerer interface {
-	// Answer answers a message, or several at once. It may call show, from one goroutine at a
-	// time, with the progress of the work. The turn is nil where nothing is to be remembered,
-	// the draft where nothing is to be said. When a message is revised meanwhile, both are
-	// ignored and Answer is called again. When ctx ends, both are ignored, unless its cause is
-	// chat.ErrStopped: then the draft says so.
+	// Answer answers one or several messages. It may call show, from one goroutine at a time, with the progress of the
+	// work. The turn is nil if there is nothing to store, and the draft is nil if there is nothing to post. If a
+	// message is revised during the work, both are ignored and Answer is called again. If ctx ends, both are ignored,
+	// unless its cause is chat.ErrStopped: the draft then reports the stop.
 	Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft)
-	// Purge removes what is remembered of a message that was deleted.
+	// Purge removes the data of a deleted message.
 	Purge(ctx context.Context, subject string) error
 }
 
@@ -130,15 +128,15 @@ type Options struct {
 	Answerer Answerer
 	// Platform returns the present platform of a name, or nil.
 	Platform func(name string) chat.Platform
-	// Admit reports whether a message is for the bot; other messages are dropped before they
-	// are stored. active says whether work is queued or under way in the message's
-	// conversation. The author of a refused message is told the reason, if there is one.
+	// Admit reports whether a message is for the bot. Other messages are dropped before they are stored. active is
+	// true if the message's conversation has queued or running work. The author of a refused message gets the reason,
+	// if there is one.
 	Admit func(ctx context.Context, m chat.Message, active bool) (ok bool, reason string)
-	// Urgent reports whether a message must not wait behind the work under way, such as the
-	// decision that this work waits for. nil: no message is urgent.
+	// Urgent reports whether a message must not wait behind the work under way, such as the decision that this work
+	// waits for. If it is nil, no message is urgent.
 	Urgent func(m chat.Message) bool
 	Log    *slog.Logger
-	// Now is the clock for what is stored and for limits; waits are by the real one.
+	// Now is the clock for stored times and for limits. Waits use the real clock.
 	Now func() time.Time
 	// MaxTurns bounds the answers worked on at a time (0: 256), MaxBacklog the messages that
 	// are not answered yet (0: 10,000). Limits says how users and channels share them.
@@ -156,8 +154,8 @@ type Service struct {
 	ready  chan struct{} // closed when Run has queued what an earlier process left
 	ending chan struct{} // closed when Run's context has ended
 
-	// mu guards the fields up to closed, the queues in it and their questions. Neither the store
-	// nor a platform is called with it held.
+	// mu guards the fields up to closed, the queues in it and their questions. It is never held during calls of the
+	// store or a platform.
 	mu          sync.Mutex
 	queues      map[chat.Address]*queue
 	questions   map[string]*question // waiting or being answered, by the subjects of their messages
@@ -165,7 +163,7 @@ type Service struct {
 	limiter     limiter
 	undelivered []store.Post         // given up, and their places are not told yet
 	queued      int                  // jobs in all queues
-	recovering  bool                 // what is queued was left by another process
+	recovering  bool                 // the queued jobs belong to another process
 	resumed     map[string]time.Time // when posts and messages that another process left were resumed, by key
 	closed      bool
 	workCtx     context.Context // ends when answers under way have to stop
@@ -272,11 +270,10 @@ func (s *Service) hasRoom(m chat.Message) bool {
 	return s.limiter.allow(m, len(s.questions), s.o.Now())
 }
 
-// Accept stores a message and queues it; a reaction is stored as feedback. A nil error means that
-// the message is on disk, is a repeat, or is not for the bot: its platform may be told that it was
-// received. Accept returns a *chat.BusyError where too many messages wait, in all or of the message's
-// user or channel, and else the error of the store or of ctx: then the platform should deliver the
-// message again.
+// Accept stores a message and queues it. A reaction is stored as feedback. A nil error means that the message is on
+// disk, is a repeat, or is not for the bot, and the platform can get the acknowledgement. Accept returns a
+// *chat.BusyError if too many messages wait, in total or of the message's user or channel, and otherwise the error of
+// the store or of ctx. After an error the platform should deliver the message again.
 func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	select {
 	case <-s.ready:
@@ -300,8 +297,8 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 			return nil
 		}
 	}
-	// Changes and stops are accepted when the bot is busy: they reduce the work.
-	// After Admit: hasRoom takes a token of the author, and what is not for the bot must cost them none.
+	// A busy bot accepts changes and stops, because they reduce the work. hasRoom comes after Admit, because it takes
+	// a token of the author, and messages for others must not cost tokens.
 	if m.Change == "" && !m.Stops() && !s.hasRoom(m) {
 		s.counts.busy.Add(1)
 		return &chat.BusyError{Keep: func(ctx context.Context) (func(context.Context) error, error) {
@@ -312,8 +309,7 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	s.taking.RLock()
 	defer s.taking.RUnlock()
 	unstored := s.beginUnstored(m)
-	// Stored before anything is done about it, and before the platform is told: from here on it has an outcome whatever
-	// happens.
+	// Store the message before any work and before the acknowledgement, so that it always has an outcome.
 	isNew, isMine, err := s.store(ctx, m)
 	if isNew && err == nil {
 		failpoint.Here(failpoint.Stored)
@@ -366,15 +362,15 @@ func (s *Service) keepRefused(ctx context.Context, m chat.Message) (done func(co
 // answer to an older one.
 const maxQuestionAge = 15 * time.Minute
 
-// resolveChange prepares an edit or deletion for Accept; false where it concerns nothing. It sets
-// the conversation to that of the changed message, and makes a question of an edit that is one.
+// resolveChange prepares an edit or deletion for Accept. It returns false if the change concerns nothing. It sets the
+// conversation of the changed message, and turns an edit that asks something into a question.
 func (s *Service) resolveChange(ctx context.Context, m *chat.Message) (bool, error) {
 	at, known, err := s.o.Store.ConversationOf(ctx, m.Subject())
 	switch {
 	case err != nil:
 		return false, err
 	case known:
-		// A change goes where the message itself went: the platform may not tell of its thread.
+		// A change belongs to the conversation of the original message. The platform may omit the thread.
 		m.Conversation = at
 		return true, nil
 	case m.Kind() == chat.EventEdit && m.Reach == chat.Addressed && s.o.Now().Sub(m.Time) < maxQuestionAge:
@@ -384,7 +380,7 @@ func (s *Service) resolveChange(ctx context.Context, m *chat.Message) (bool, err
 		m.Change = ""
 		return true, nil
 	case m.Kind() == chat.EventDelete:
-		// Nobody asked the bot by it, but it may stand in what the bot was told beside a question.
+		// The changed message asked nothing, but it may be quoted in a question.
 		quoting, err := s.o.Store.TurnsQuoting(ctx, m.Subject())
 		if err != nil || len(quoting) == 0 {
 			return false, err
@@ -455,11 +451,10 @@ func (s *Service) Send(ctx context.Context, to chat.Address, d chat.Draft) error
 // A post that is stored before that is queued by Run, and must not be passed to Deliver.
 func (s *Service) Ready() <-chan struct{} { return s.ready }
 
-// Deliver queues posts that were stored since Ready. Those without a Seq were stored before
-// and are skipped. The function that it returns waits for the outcomes of the posts; when
-// ctx ends it returns those that are known.
+// Deliver queues posts that were stored after Ready. It skips posts without a Seq, which were stored before. The
+// returned function waits for the outcomes of the posts. If ctx ends, it returns the known outcomes.
 func (s *Service) Deliver(posts []store.Post) func(ctx context.Context) []store.Outcome {
-	results := make(chan store.Outcome, len(posts)) // senders never block, also where nobody waits
+	results := make(chan store.Outcome, len(posts)) // senders never block, even if nobody waits
 	queued := 0
 	for _, p := range posts {
 		if p.Seq != 0 {

@@ -23,8 +23,8 @@ type Limits struct {
 	MaxTurnsPerChannel int
 }
 
-// withDefaults returns limits with the defaults for those that are zero, which follow from the number of answers that
-// are made at a time and from the size of the backlog.
+// withDefaults replaces zero limits by defaults, which follow from the number of concurrent answers and from the size
+// of the backlog.
 func (c Limits) withDefaults(turns, backlog int) Limits {
 	for _, one := range []struct {
 		field *int
@@ -57,7 +57,7 @@ func newPendingMessage(m chat.Message) pendingMessage {
 	return pendingMessage{m.Subject(), userKey(m), m.Conversation.Base()}
 }
 
-// userKey names the author of a message, or is empty where the author is not limited.
+// userKey names the author of a message. It is empty if the author has no limit.
 func userKey(m chat.Message) string {
 	if m.Author.ID == "" {
 		return ""
@@ -111,8 +111,8 @@ func (c *limiter) allow(m chat.Message, open int, now time.Time) bool {
 	// a flood is limited as soon as the bot is busy.
 	within := c.takeToken(user, now) || open < c.RelaxedBelow || waiting == 0
 	switch {
-	// Channels without open messages get up to twice the backlog: those that filled it must
-	// not shut the others out.
+	// Channels without open messages get up to twice the backlog, so that the channels that filled it cannot block the
+	// others.
 	case open >= c.backlog && c.channels[channel] > 0, open >= 2*c.backlog:
 		return false
 	case c.channels[channel] >= c.MaxPerChannel, user != "" && waiting >= c.MaxPerUser:
@@ -121,7 +121,7 @@ func (c *limiter) allow(m chat.Message, open int, now time.Time) bool {
 	return within
 }
 
-// takeToken takes a token from a user's bucket. It returns false where the bucket is empty.
+// takeToken takes a token from a user's bucket. It returns false if the bucket is empty.
 func (c *limiter) takeToken(user string, now time.Time) bool {
 	if user == "" {
 		return true
@@ -142,8 +142,7 @@ func (c *limiter) takeToken(user string, now time.Time) bool {
 	return true
 }
 
-// tokensAt returns how many tokens a bucket has at a time: full where it was never used, and else what it had and what
-// has been added since.
+// tokensAt returns the tokens of a bucket at a time. An unused bucket is full.
 func (c *limiter) tokensAt(b tokenBucket, now time.Time) float64 {
 	if b.at.IsZero() {
 		return float64(c.UserBurst)
@@ -151,8 +150,8 @@ func (c *limiter) tokensAt(b tokenBucket, now time.Time) float64 {
 	return min(float64(c.UserBurst), b.tokens+float64(now.Sub(b.at))/float64(c.UserInterval))
 }
 
-// dropFullBuckets drops the buckets that are full: a new one would be the same. The number
-// at which it is called next doubles with what is left, so its cost is spread.
+// dropFullBuckets drops full buckets, because a new one would be the same. It is next called at twice the remaining
+// number, so its cost is spread.
 func (c *limiter) dropFullBuckets(now time.Time) {
 	for user, b := range c.buckets {
 		if c.tokensAt(b, now) >= float64(c.UserBurst) {

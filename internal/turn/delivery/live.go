@@ -10,8 +10,8 @@ import (
 	"ravenbot/internal/core/chat"
 )
 
-// Rules of showing an answer while it is made: one that takes less than liveAfter is shown
-// only as a whole; what comes within gatherText is shown together; an edit may take liveTimeout.
+// Rules of showing an unfinished answer. An answer that takes less than liveAfter is only shown complete. Text that
+// arrives within gatherText is shown together. An edit may take liveTimeout.
 const (
 	liveAfter   = time.Second
 	gatherText  = 100 * time.Millisecond
@@ -42,9 +42,8 @@ type liveAnswer struct {
 	done  chan struct{} // closed when run has ended
 }
 
-// startLiveAnswer begins to show the answer to a question, in the post that an earlier
-// process began, if there is one. It returns nil where the answer is not shown while it is
-// made.
+// startLiveAnswer begins to show the answer to a question, in the post that an earlier process began, if there is one.
+// It returns nil if unfinished answers are not shown.
 func (s *Service) startLiveAnswer(ctx context.Context, a chat.Address, q *question) *liveAnswer {
 	s.mu.Lock()
 	messages, known := q.messages, q.followUp != nil || q.fixedReply != nil
@@ -68,9 +67,9 @@ func (s *Service) startLiveAnswer(ctx context.Context, a chat.Address, q *questi
 		if err != nil {
 			s.o.Log.Error("failed to look up a partial answer", "post", l.key, "error", err)
 		}
-		// An earlier process may have posted a beginning and crashed before it stored where. A
-		// second beginning could not be told from it, so only the whole answer is posted, and
-		// the adapter looks for an earlier post first.
+		// An earlier process may have posted a beginning and crashed before it stored the reference. A second
+		// beginning would look the same, so only the complete answer is posted, and the adapter first searches for the
+		// earlier post.
 		if l.ref = ref; len(ref.IDs) == 0 {
 			return nil
 		}
@@ -88,7 +87,7 @@ func (l *liveAnswer) show(p chat.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	// Not dirty: what is shown stays until there are other words.
+	// Not dirty: the shown text stays until there is new text.
 	case p.Reset:
 		l.text = nil
 	case p.Tool != nil:
@@ -111,9 +110,9 @@ func (l *liveAnswer) show(p chat.Progress) {
 	}
 }
 
-// end stops showing the answer, and returns where its post is; an empty Ref: there is none. It
-// waits for a first post that is under way, since only its outcome tells what the whole answer
-// replaces, and for an edit that was sent, which could be carried out after that one.
+// end stops showing the answer, and returns its post, or an empty Ref. It waits for a first post under way, because
+// the complete answer may replace it, and for a sent edit, which could otherwise be executed after the complete
+// answer.
 func (l *liveAnswer) end() chat.Ref {
 	if l == nil {
 		return chat.Ref{}
@@ -160,7 +159,7 @@ func (l *liveAnswer) run(ctx context.Context) {
 	}
 }
 
-// draft returns the answer so far. It returns false where it has not changed.
+// draft returns the answer so far. It returns false if it has not changed.
 func (l *liveAnswer) draft() (chat.Draft, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,9 +178,8 @@ func (l *liveAnswer) draft() (chat.Draft, bool) {
 	}, true
 }
 
-// postPartial shows the answer so far, and returns false where showing it has to end. The
-// first time it stores where the post is, so that after a crash the whole answer can
-// replace it.
+// postPartial shows the answer so far, and returns false if showing must end. The first time it stores the post's
+// reference, so that after a crash the complete answer can replace it.
 func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
 	ctx, expire := context.WithTimeout(ctx, liveTimeout)
 	defer expire()
@@ -205,7 +203,7 @@ func (l *liveAnswer) postPartial(ctx context.Context, d chat.Draft) bool {
 	if len(ref.IDs) == 0 || slices.Equal(ref.IDs, l.ref.IDs) {
 		return true
 	}
-	// Kept also where storing it fails: only a crash needs the record.
+	// Keep the reference even if storing it fails: only a crash needs the record.
 	l.ref = ref
 	if err := l.s.o.Store.SaveStream(ctx, l.key, ref); err != nil {
 		l.s.o.Log.Error("failed to store where a partial answer is", "post", l.key, "error", err)

@@ -13,15 +13,15 @@ type question struct {
 	turn         string           // chat.Asked.Turn; empty: the turn that holds the message
 	messages     []chat.Message   // with their present texts
 	pending      []pendingMessage // the messages that are counted as not answered until this is
-	keys         []string         // of all that the answer finishes: messages, also deleted ones, and changes
+	keys         []string         // of all that the answer finishes: messages, even deleted ones, and changes
 	changes      []chat.Message   // of its messages, or of the answered one that this is about
 	followUp     *chat.Message    // the change of an answered message, or the press of a button, that this is about
-	resumed      bool             // left by an earlier process, which may have begun to show the answer
-	fixedReply   *chat.Draft      // the answer, where the agent need not be asked
+	resumed      bool             // an earlier process may have begun to show the answer
+	fixedReply   *chat.Draft      // a fixed answer that needs no agent
 	extraReplies []chat.Reply     // to messages that this answers besides, such as the word stop
 	stored       chan struct{}    // closed when the message is stored, or withdrawn; nil: it was stored before
 
-	revised context.Context // ended by revise when messages has changed; nil: not being answered
+	revised context.Context // ended by revise when messages has changed; nil while not being answered
 	revise  context.CancelFunc
 	stop    context.CancelCauseFunc // ends the work
 	park    func()                  // notes that the work waits for a person; nil: nothing waits for it
@@ -51,7 +51,8 @@ func (s *Service) route(m chat.Message) {
 func (s *Service) routeLocked(m chat.Message) {
 	q := s.questions[m.Subject()]
 	switch {
-	// One whose message is being stored may be withdrawn, and this change is not to be: it comes behind the answer.
+	// A question whose message is being stored may be withdrawn. This change must not be lost, so it is queued after
+	// the answer.
 	case m.Change != "" && q != nil && q.isStored():
 		s.revise(q, m)
 	case m.Change == chat.Deleted:
@@ -71,8 +72,8 @@ func (s *Service) routeLocked(m chat.Message) {
 	}
 }
 
-// answerUrgent answers a question beside its conversation's queue and without a worker
-// slot: the work that holds the slots may wait for this very message.
+// answerUrgent answers a question outside its conversation's queue and without a worker slot, because the work that
+// holds the slots may wait for this message.
 func (s *Service) answerUrgent(q *question) {
 	switch {
 	case s.closed: // the next start does it
@@ -92,8 +93,8 @@ func (s *Service) enqueueQuestion(m chat.Message, q *question) {
 	s.enqueueLocked(m.Conversation, job{question: q})
 }
 
-// canMerge reports whether another question may be answered together with q: plain messages
-// may, commands and changes of answered messages may not.
+// canMerge reports whether another question may be answered together with q: plain messages can, commands and changes
+// of answered messages cannot.
 func (q *question) canMerge(other *question) bool {
 	if other == nil || !q.isPlain() || !other.isPlain() || len(q.messages)+len(other.messages) > maxMergedMessages {
 		return false
@@ -172,9 +173,9 @@ func (s *Service) revise(q *question, change chat.Message) {
 	q.interrupt()
 }
 
-// interrupt tells the work on a question that its messages have changed; s.mu is held.
+// interrupt notifies the work on a question that its messages have changed. s.mu must be held.
 func (q *question) interrupt() {
-	// Work under way is told by the end of the context; the next try gets a new one.
+	// The end of the context interrupts the work. The next attempt gets a new context.
 	if q.revised != nil {
 		q.revise()
 		q.revised, q.revise = context.WithCancel(context.Background())
@@ -184,7 +185,7 @@ func (q *question) interrupt() {
 // forgetPending has the messages of a question count as answered; s.mu is held.
 func (s *Service) forgetPending(q *question) {
 	for _, h := range q.pending {
-		if s.questions[h.subject] == q { // not that of an edit which was stored first
+		if s.questions[h.subject] == q { // not the key of an edit that was stored first
 			delete(s.questions, h.subject)
 		}
 		s.limiter.remove(h)
@@ -192,10 +193,9 @@ func (s *Service) forgetPending(q *question) {
 	q.pending = nil
 }
 
-// stopWork stops the work that a stop message is about, and reports whether the message is
-// handled. A command in a channel also stops what its author asked in the channel's
-// threads. A command, the word stop where nothing is being answered, and whoever may not stop
-// what somebody else asked, get an answer of their own.
+// stopWork stops the work that a stop message is about, and reports whether the message is handled. A command in a
+// channel also stops its author's questions in the channel's threads. A command gets its own answer. So does the word
+// stop if nothing is being answered, or if its author must not stop the work.
 func (s *Service) stopWork(m chat.Message) bool {
 	found := s.questionsToStop(m)
 	running := slices.DeleteFunc(slices.Clone(found), func(q *question) bool { return !q.mayStop(m) })
@@ -212,7 +212,7 @@ func (s *Service) stopWork(m chat.Message) bool {
 	case len(running) == 0 && len(found) > 0:
 		own.fixedReply.Text = "Only the asker or an administrator can stop this."
 	case len(running) > 0 && m.Command == "" && running[0].isStored():
-		// The stopped answer says so, and finishes this message with its own.
+		// The answer that was stopped reports it, and finishes this message with its own.
 		running[0].keys = append(running[0].keys, m.Key())
 		running[0].extraReplies = append(running[0].extraReplies, m.Reply)
 		return true
@@ -260,8 +260,7 @@ func (q *question) isAskedBy(u chat.User) bool {
 	return slices.ContainsFunc(q.messages, func(asked chat.Message) bool { return asked.Author.ID == u.ID })
 }
 
-// mayStop reports whether a message may stop the work on q: that of whoever asked, or of an
-// administrator.
+// mayStop reports whether a message may stop the work on q: only the asker and administrators may.
 func (q *question) mayStop(m chat.Message) bool { return m.AuthorManages() || q.isAskedBy(m.Author) }
 
 // stoppedDraft returns the answer to a question that was stopped, in new memory.

@@ -15,7 +15,7 @@ type queue struct {
 	resumed []job         // to be put before jobs when recovery ends
 	started bool          // runQueue works on it
 	current []*question   // being answered
-	beside  int           // commands that are answered beside one another
+	beside  int           // commands that are answered concurrently
 	parked  []*question   // being answered, and waiting for a person
 	news    chan struct{} // holds an element when jobs, beside or parked have changed
 }
@@ -31,7 +31,7 @@ func (l *queue) wake() {
 	}
 }
 
-// removeCurrent removes a question from those that are being answered.
+// removeCurrent removes a question from the current ones.
 func (l *queue) removeCurrent(q *question) {
 	l.current = slices.DeleteFunc(l.current, func(other *question) bool { return other == q })
 }
@@ -45,7 +45,7 @@ type job struct {
 	question *question
 	post     *store.Post
 	result   chan<- store.Outcome // receives the outcome of the post, and has room for it; may be nil
-	beside   bool                 // a command that is answered beside others
+	beside   bool                 // a command that is answered concurrently
 }
 
 // enqueue is enqueueLocked for callers that do not hold s.mu.
@@ -55,8 +55,8 @@ func (s *Service) enqueue(a chat.Address, j job) {
 	s.enqueueLocked(a, j)
 }
 
-// enqueueLocked adds a job to the queue of a conversation, and begins the queue where there is none. Jobs of another
-// process wait until recovery ends. s.mu is held.
+// enqueueLocked adds a job to the queue of a conversation, and starts the queue if it is new. Jobs of another process
+// wait until recovery ends. s.mu must be held.
 func (s *Service) enqueueLocked(a chat.Address, j job) {
 	if s.closed {
 		return // the next start does the job: it is stored
@@ -113,8 +113,8 @@ func (s *Service) runQueue(a chat.Address, l *queue) {
 	}
 }
 
-// answerOrPark answers a question, and returns when it is answered or waits for a person: then what other people have
-// said meanwhile is answered beside it.
+// answerOrPark answers a question, and returns when it is answered or waits for a person. While it waits, other
+// people's messages are answered.
 func (s *Service) answerOrPark(a chat.Address, l *queue, q *question) {
 	goOn := make(chan struct{})
 	release := sync.OnceFunc(func() { close(goOn) })
@@ -139,8 +139,8 @@ func (s *Service) answerOrPark(a chat.Address, l *queue, q *question) {
 	<-goOn
 }
 
-// nextIndex returns the index of the first job that need not wait for a parked question: those of its author do, and
-// their order is kept. It returns -1 if all of them wait. s.mu is held.
+// nextIndex returns the index of the first job that need not wait for a parked question. Jobs of that question's
+// author wait, so that their order is kept. It returns -1 if all of them wait. s.mu must be held.
 func (l *queue) nextIndex() int {
 	return slices.IndexFunc(l.jobs, func(j job) bool {
 		return j.question == nil || !slices.ContainsFunc(l.parked, func(parked *question) bool {
@@ -158,8 +158,8 @@ func (l *queue) remove(at int) {
 	}
 }
 
-// nextJob returns the first job if it may begin; further questions that can be answered with it
-// are merged into it. Where there is no job left ended is set, and the queue is removed.
+// nextJob returns the first job if it may begin, merged with further questions that can be answered with it. If there
+// is no job, it sets ended and removes the queue.
 func (s *Service) nextJob(a chat.Address, l *queue) (j job, ok, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ func (s *Service) saveReaction(ctx context.Context, m chat.Message) error {
 	if err != nil || shown.Turn == "" {
 		return err
 	}
-	m.Conversation = shown.To // with the thread, which the platform may not tell
+	m.Conversation = shown.To // with the thread, which the platform may omit
 	if m.Author.ID != "" {
 		if ok, _ := s.o.Admit(ctx, m, false); !ok {
 			return nil

@@ -10,8 +10,8 @@ import (
 	"ravenbot/internal/store"
 )
 
-// resumeWork queues what has no outcome, and what an earlier process has given up without notice.
-// Nothing is queued where any of the reads fails.
+// resumeWork queues work without an outcome, and undelivered posts without a notice. It queues nothing if any of the
+// reads fails.
 func (s *Service) resumeWork(ctx context.Context) error {
 	posts, err := s.o.Store.PendingPosts(ctx)
 	if err != nil {
@@ -66,7 +66,8 @@ func (s *Service) resume(posts []store.Post, messages []store.Received) {
 		}
 		if isNew {
 			pending++
-			// The post may have been sent before the crash: Again has the adapter look for it on the platform first.
+			// The post may have been sent before the crash. Again makes the adapter search for it on the platform
+			// first.
 			p.Draft.Again = true
 			s.enqueueLocked(p.To, job{post: &p})
 		}
@@ -115,8 +116,8 @@ func (s *Service) isQueued(m chat.Message) bool {
 	return q != nil && slices.Contains(q.keys, m.Key())
 }
 
-// startResumed ends recovery: it puts what was resumed before what waits in its queue, since it is older, starts
-// the queues that are new, and answers the urgent questions that were collected meanwhile.
+// startResumed ends recovery. It puts the resumed jobs, which are older, in front of the waiting jobs of each queue,
+// starts new queues, and answers the collected urgent questions.
 func (s *Service) startResumed() {
 	s.recovering = false
 	for _, q := range s.urgent {

@@ -11,9 +11,8 @@ import (
 	"ravenbot/internal/testing/failpoint"
 )
 
-// Rules of sending: an attempt may take postTimeout. Waits between attempts double from
-// firstWait to maxWait, unless the platform names a longer one. A post is given up when it
-// is refused for good, or giveUpAfter its first attempt.
+// Rules of sending. An attempt may take postTimeout. Waits between attempts double from firstWait to maxWait, unless
+// the platform requests a longer one. A post is given up on a permanent refusal, or giveUpAfter its first attempt.
 const (
 	postTimeout = time.Minute
 	firstWait   = time.Second
@@ -21,8 +20,8 @@ const (
 	giveUpAfter = 6 * time.Hour
 )
 
-// send posts p until the platform accepts it or it is given up, and has the outcome stored.
-// Its queue waits meanwhile, which keeps the order of a conversation's posts.
+// send sends p until the platform accepts it or it is given up, and queues the outcome for storing. Its queue waits,
+// so that the posts of a conversation keep their order.
 func (s *Service) send(p store.Post, result chan<- store.Outcome) {
 	ctx := s.workCtx
 	ref, err := s.postWithRetries(ctx, p)
@@ -61,10 +60,10 @@ type outcomeEvent struct {
 	flushed chan struct{}
 }
 
-// queueOutcome passes an outcome on to be stored. It returns false where ctx ends before there is room: a post without
-// an outcome is sent again by the next start, which asks the platform for it first.
+// queueOutcome queues an outcome for storing. It returns false if ctx ends before there is room. The next start
+// repeats a post without an outcome, after it has searched the platform for it.
 func (s *Service) queueOutcome(ctx context.Context, e outcomeEvent) bool {
-	// Where there is room the outcome is not lost, also when ctx has ended: select would choose either.
+	// Try without ctx first, because select chooses at random when ctx has ended and there is room, too.
 	select {
 	case s.outcomes <- e:
 		return true
@@ -90,13 +89,12 @@ func (s *Service) flushOutcomes(ctx context.Context) {
 	}
 }
 
-// storeLastFor is how long the end of the service may wait for the outcomes of the last posts to be stored. Whoever
-// stops the bot kills it when it takes long, and the next start finds what is missing.
+// storeLastFor is how long the end of the service may wait for storing the last outcomes. A supervisor kills a slow
+// process, and the next start finds the missing outcomes.
 const storeLastFor = 3 * time.Second
 
-// gatherFor is how long the outcome of a post may wait for others, to be stored with them, and then again for another
-// write, to be stored with that. Nobody waits for it: after a crash meanwhile the platform is asked for the post before
-// it is sent again.
+// gatherFor is how long the outcome of a post may wait for other outcomes, and then again for another write to share.
+// Nobody waits for it. After a crash in this time, the platform is searched for the post before it is sent again.
 const gatherFor = 10 * time.Millisecond
 
 // storeOutcomes stores outcomes until ctx ends. When the store is full or broken it waits, and
@@ -221,7 +219,7 @@ func (s *Service) postOnce(ctx context.Context, platform chat.Platform, p store.
 	return s.postOwned(ctx, platform, to, p.Draft)
 }
 
-// postOwned makes one attempt to post d while this process owns the store: another one that has taken over sends the
+// postOwned makes one attempt to post d while this process owns the store. A process that has taken over sends the
 // post itself.
 func (s *Service) postOwned(ctx context.Context, platform chat.Platform, to chat.Address, d chat.Draft) (chat.Ref, error) {
 	if err := s.o.Store.Owned(); err != nil {
@@ -233,8 +231,8 @@ func (s *Service) postOwned(ctx context.Context, platform chat.Platform, to chat
 	return platform.Post(ctx, to, d)
 }
 
-// waitToRetry waits between attempts. It returns false where the service ends: unlike work
-// under way, a waiting post gets no grace period and is sent after the next start.
+// waitToRetry waits between attempts. It returns false if the service ends. Unlike work under way, a waiting post gets
+// no grace period and is sent after the next start.
 func (s *Service) waitToRetry(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -245,9 +243,8 @@ func (s *Service) waitToRetry(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// retryWrite repeats a write to the store until it succeeds or ctx ends, with errStopped: a full
-// disk may get space again, and to proceed without the record would break a promise. what is the
-// message of the log for each failure.
+// retryWrite repeats a write to the store until it succeeds or ctx ends with errStopped. A full disk may get space
+// again, and proceeding without the record would break a promise. what is the log message for each failure.
 func (s *Service) retryWrite(ctx context.Context, what string, write func() error) error {
 	wait := firstWait
 	for {

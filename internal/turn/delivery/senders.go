@@ -15,13 +15,13 @@ type sender struct {
 	Sent int `json:"sent,omitempty"` // tokens taken since the bucket was last full
 }
 
-// maxTold is how many users a process tells of: those who send most.
+// maxTold is the number of users that a process reports: the most active ones.
 const maxTold = 1000
 
 // Topic names what replicas tell one another of the senders of messages.
 func (*Service) Topic() string { return "senders" }
 
-// Told returns what this process knows of users who send messages, for the other replicas. It cannot fail.
+// Told returns this process's counts of message senders, for the other replicas. It cannot fail.
 func (s *Service) Told() (json.RawMessage, error) {
 	s.mu.Lock()
 	told := s.limiter.told(s.o.Now())
@@ -29,7 +29,7 @@ func (s *Service) Told() (json.RawMessage, error) {
 	return json.Marshal(told)
 }
 
-// Hear counts what other processes tell of the same users, by the ids of the processes. With an error nothing has
+// Hear adds other processes' counts of the same users, by the ids of the processes. After an error nothing has
 // changed.
 func (s *Service) Hear(others map[int64]json.RawMessage) error {
 	told := map[int64]map[string]sender{}
@@ -46,9 +46,9 @@ func (s *Service) Hear(others map[int64]json.RawMessage) error {
 	return nil
 }
 
-// told returns what other processes have to know: the users whose buckets are not full, or whose messages wait.
+// told returns the users whose buckets are not full, or whose messages wait.
 func (c *limiter) told(now time.Time) map[string]sender {
-	// A bucket that is full again begins to count anew, as if its user had never written.
+	// A bucket that is full again starts from zero, as if its user had never written.
 	c.dropFullBuckets(now)
 	told := map[string]sender{}
 	for user, b := range c.buckets {
@@ -73,8 +73,8 @@ func (c *limiter) told(now time.Time) map[string]sender {
 	return told
 }
 
-// hear takes from the buckets of users what they have sent to other processes since the last time, and counts their
-// messages there that are not answered yet.
+// hear takes tokens for the messages that users have sent to other processes since the last call, and counts their
+// unanswered messages there.
 func (c *limiter) hear(told map[int64]map[string]sender, now time.Time) {
 	c.elsewhere = map[string]int{}
 	for id, users := range told {

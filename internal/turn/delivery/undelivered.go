@@ -58,8 +58,8 @@ func (s *Service) claimUndelivered(which func(store.Post) bool) []store.Post {
 	return mine
 }
 
-// notifyPlace tells the place of one undelivered post, in plain text that any platform
-// takes. It returns false where that has to be tried again.
+// notifyPlace reports one undelivered post in its place, in plain text that any platform accepts. It returns false if
+// the notice must be retried.
 func (s *Service) notifyPlace(ctx context.Context, p store.Post) bool {
 	platform := s.o.Platform(p.To.Platform)
 	if platform == nil {

@@ -2,10 +2,10 @@ package delivery
 
 import "ravenbot/internal/core/chat"
 
-// beginUnstored begins the work on a question while its message is being stored, so that the disk is not waited for
-// first: the work reads what it is about, and waits before it does anything (chat.Asked.Stored). It returns nil where the
-// message has to be stored and routed first: it is no question, or its conversation has other work, to which it may belong.
-// The caller stores the message, and then closes the question's channel stored, or calls withdraw.
+// beginUnstored begins the work on a question while its message is being stored, so that the work need not wait for
+// the disk. The work reads its context, and waits before it has any effect (chat.Asked.Stored). It returns nil if the
+// message must be stored and routed first, because it is no question or its conversation has other work, to which it
+// may belong. The caller stores the message, and then closes the question's channel stored, or calls withdraw.
 func (s *Service) beginUnstored(m chat.Message) *question {
 	isElsewhere := s.o.Replicas != nil && !s.o.Replicas.Has(m.Conversation)
 	if isElsewhere || !m.IsQuestion() || m.Stops() || s.o.Urgent != nil && s.o.Urgent(m) {
@@ -43,8 +43,8 @@ func (q *question) isStored() bool {
 	}
 }
 
-// awaitStored waits until the message of a question is stored. It returns false where the question was withdrawn, or the
-// service ends first: then there is nothing to finish.
+// awaitStored waits until the message of a question is stored. It returns false if the question was withdrawn, or the
+// service ends first. Then there is nothing to finish.
 func (s *Service) awaitStored(l *queue, q *question) bool {
 	if q.stored == nil {
 		return true
