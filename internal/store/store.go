@@ -287,14 +287,14 @@ type Approval struct {
 	Server       string          `json:"server"`
 	Args         json.RawMessage `json:"args"`
 	Reason       string          `json:"reason,omitempty"`    // reason for asking
-	Approvers    []string        `json:"approvers,omitempty"` // "roles:NAME", "users:ID"; empty for the asker or an administrator
+	Approvers    []string        `json:"approvers,omitempty"` // "roles:NAME", "users:ID"; empty: asker or administrator
 	Conversation chat.Address    `json:"conversation"`
 	Asker        chat.User       `json:"asker"` // zero for several people: then an administrator decides
 	At           time.Time       `json:"at"`
 	Expires      time.Time       `json:"expires"`
 	Grantable    bool            `json:"grantable,omitempty"` // an approval may cover more calls
 	Reading      bool            `json:"reading,omitempty"`   // the reading tools of its server may be approved
-	Shared       bool            `json:"shared,omitempty"`    // an approval for only its asker would not count; see tool.Verdict
+	Shared       bool            `json:"shared,omitempty"`    // approval for only its asker would not count: see tool.Verdict
 	Origin       origin.Origin   `json:"origin,omitzero"`     // sources that the turn had read
 	Line         string          `json:"line,omitempty"`      // of config.json that would avoid such questions
 	Post         string          `json:"post,omitempty"`      // key of the post that asks, for several calls at once

@@ -35,16 +35,15 @@ func (g *Gate) Admit(ctx context.Context, m chat.Message, active bool) (ok bool,
 	if g.admits(ctx, m, active) {
 		return true, ""
 	}
-	// The platform shows whoever gives a command or presses a button that it is being
-	// worked on, so they have to be told that it is not.
+	// The platform shows the user of a command or a button that work is under way, so the user must get an answer.
 	if m.Command != "" && m.Change == "" {
 		reason = "You may not use me here: its operator decides who may."
 	}
 	return false, reason
 }
 
-// UsersAt returns what reports whether a user of a platform, by ID, may use the bot in a conversation. A user whom the
-// rules name by account or role alone counts as one who may not.
+// UsersAt returns a function that reports whether a user of a platform, by ID, may use the bot in a conversation. A
+// user whom the rules name only by account or role counts as not allowed.
 func (g *Gate) UsersAt(at chat.Address) func(userID string) bool {
 	rule := g.config().ChannelFor(at.String())
 	return func(userID string) bool { return rule.AllowsUser(userID, "", nil) }
@@ -65,7 +64,7 @@ func (g *Gate) admits(ctx context.Context, m chat.Message, active bool) bool {
 	case m.Reach == chat.Addressed:
 		return true
 	case m.ForOther:
-		return false // also where everything is answered: it is said to another person
+		return false // even if everything is answered, because it is said to another person
 	case rule.RespondTo == "all":
 		return true
 	case m.Reach != chat.Followed:

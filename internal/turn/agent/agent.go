@@ -49,15 +49,15 @@ type Memory interface {
 	TurnOf(ctx context.Context, subject string) (chat.Address, conversation.Turn, error)
 	// SaveTurn stores a turn, and the calls that have ended since it was saved last.
 	SaveTurn(ctx context.Context, a chat.Address, turn *conversation.Turn, calls ...store.ToolCall) error
-	// DeleteTurn deletes a turn, also from the indexes of its messages; there may be none.
+	// DeleteTurn deletes a turn and its index entries. The turn may be missing.
 	DeleteTurn(ctx context.Context, a chat.Address, seq uint64) error
-	// TurnsQuoting returns where the turns are that quoted a message.
+	// TurnsQuoting returns the locations of the turns that quoted a message.
 	TurnsQuoting(ctx context.Context, subject string) ([]store.TurnRef, error)
 }
 
 // Summaries stores the summaries that replace older turns of conversations in requests.
 type Summaries interface {
-	// Summary returns the summary of the older turns; its Upto is 0 where there is none.
+	// Summary returns the summary of the older turns. Its Upto is 0 if there is none.
 	Summary(ctx context.Context, a chat.Address) (conversation.Summary, error)
 	SaveSummary(ctx context.Context, a chat.Address, s conversation.Summary) error
 }
@@ -66,20 +66,20 @@ type Summaries interface {
 type Store interface {
 	Memory
 	Summaries
-	// ShownTurn returns what is known of a message of the bot, by the message's ID and channel.
+	// ShownTurn returns the data of a message of the bot, by the message's ID and channel.
 	ShownTurn(ctx context.Context, in chat.Address, id string) (store.ShownTurn, bool, error)
-	// SaveFeedback stores what somebody thinks of an answer.
+	// SaveFeedback stores a user's feedback on an answer.
 	SaveFeedback(ctx context.Context, f store.Feedback) error
 	// CountUsage adds usage of a model outside of turns.
 	CountUsage(ctx context.Context, u store.Usage) error
-	// DeleteConversation returns store.ErrNotFound where nothing is remembered.
+	// DeleteConversation returns store.ErrNotFound if there is no data.
 	DeleteConversation(ctx context.Context, a chat.Address) error
 }
 
 // Roster says who answers a message, and with what.
 type Roster interface {
-	// Route returns the profile that a message is answered with. It knows one for every message; of
-	// a message without an author it is that of the place.
+	// Route returns the profile for a message. Every message has one. A message without an author gets the profile of
+	// its place.
 	Route(m chat.Message) Profile
 	// Model returns a model by its configured name; false: it is not switched on.
 	Model(name string) (Model, bool)
@@ -99,8 +99,8 @@ type Servers interface {
 	// WaitAll returns when every source that is being connected is ready or has failed
 	// once, or ctx ends.
 	WaitAll(ctx context.Context)
-	// WhyMissing returns the source of a tool that is not offered now, and what to tell the
-	// model and the user about it. Both are empty where there is nothing to tell.
+	// WhyMissing returns the source of an unavailable tool, and an explanation for the model and the user. Both are
+	// empty if there is nothing to explain.
 	WhyMissing(name string) (server, why string)
 }
 
@@ -110,13 +110,13 @@ type Files interface {
 	Fetch(ctx context.Context, platform string, f chat.File, limit int64) ([]byte, error)
 }
 
-// Places tells what messages are about.
+// Places reads the context of messages.
 type Places interface {
-	// Context returns what is known by the end of ctx about a message.
+	// Context returns the context of a message, as far as it could be read before the end of ctx.
 	Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context
 	// Formatting returns the rules for Markdown on a platform, or nothing.
 	Formatting(platform string) string
-	// Link returns the address of a message by its ID, or "" where it has none.
+	// Link returns the address of a message by its ID, or "".
 	Link(at chat.Address, id string) string
 }
 
@@ -126,14 +126,14 @@ type Access interface {
 	UsersAt(at chat.Address) func(userID string) bool
 }
 
-// Notes finds what people asked to have remembered.
+// Notes finds people's notes.
 type Notes interface {
 	// Recall returns the few notes about the author of a message and about its place that fit
 	// the question, as lines, and whose words they are; empty: there are none.
 	Recall(ctx context.Context, m chat.Message, question string) (string, origin.Origin)
 }
 
-// Budget limits what is spent on models.
+// Budget limits the cost of models.
 type Budget interface {
 	// Reserve allows a request on behalf of a channel and a user, and returns a function
 	// to be called with its usage when it has ended. On an error the request must not be
@@ -154,8 +154,8 @@ type Discovery interface {
 	Sync(all []tool.Named)
 	// Tools returns the few for one turn; they find only what usable returns.
 	Tools(usable func() []tool.Named) []tool.Named
-	// Unwrap returns the name and arguments of the tool that a call of a discovery tool is
-	// to run, or those of the call itself. The error is for the model.
+	// Unwrap returns the name and arguments of the tool that a call of a discovery tool runs, or the name and
+	// arguments of the call itself. The error is for the model.
 	Unwrap(name string, args json.RawMessage) (string, json.RawMessage, error)
 	Prompt() string // explains them to a model
 }
@@ -175,12 +175,12 @@ type Profile struct {
 	System    string                 // instructions of the operator; the rest of the system prompt is made here
 	MaxSteps  int                    // rounds of tool calls
 	MaxResult int                    // bytes of a tool result shown to the model at once
-	MaxTokens int                    // that a turn may use before it has to answer; 0: no limit
+	MaxTokens int                    // limit of a turn before it must answer; 0 for no limit
 	Uses      func(tool.Named) bool  // whether a tool may be used at all
 	Servers   func(name string) bool // MCP servers that it may use; nil: all
 	ToolText  bool                   // System holds the operator's own text about tools
-	// Recall returns what the agent knows from files about a question; earlier are the
-	// questions before it, newest last. nil: nothing.
+	// Recall returns the agent's knowledge from files about a question. earlier are the previous questions, newest
+	// last. If it is nil, there is no knowledge.
 	Recall func(ctx context.Context, question string, earlier []string) Knowledge
 	Skills []prompt.Skill // that it may read
 	// Window bounds what of the conversation is sent.
@@ -213,7 +213,7 @@ type Options struct {
 	Store     Store
 	Tools     Toolbox
 	Servers   Servers   // nil: the tools never change
-	Discovery Discovery // used where a profile has more tools than the threshold; nil: never
+	Discovery Discovery // used if a profile has more tools than the threshold; may be nil
 	Calls     Calls
 	Approvals Approvals // nil: no call ever waits for an approval
 	Files     Files
@@ -226,9 +226,8 @@ type Options struct {
 	Budget       Budget // nil: every request is made
 	Places       Places // nil: nothing is known of a message but its words
 	Notes        Notes  // nil: there are none
-	Access       Access // nil: everybody may use the bot
-	// Flush waits until it is stored what was posted just now. It returns false where it cannot be. nil: there is nothing
-	// to wait for.
+	Access       Access // nil if everybody may use the bot
+	// Flush waits until the last posts are stored. It returns false if they cannot be. It may be nil.
 	Flush  func() bool
 	Log    *slog.Logger
 	Now    func() time.Time
@@ -280,14 +279,13 @@ func (e *Engine) Reload(context.Context) error {
 	return nil
 }
 
-// Answer answers a message, or several at once. The turn is nil where nothing is to be
-// remembered. Both results are nil where there is nothing to post: ctx has ended, or the
-// question was revised while it was being answered; the work done so far is kept for the
-// next call.
+// Answer answers one or several messages. The turn is nil if there is nothing to store. Both results are nil if there
+// is nothing to post, because ctx has ended or the question was revised during the work. The next call uses the work
+// done so far.
 func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*conversation.Turn, *chat.Draft) {
 	m, began := q.Last(), e.o.Now()
 	if e.o.Servers != nil {
-		// For the whole turn: a reload must not end the servers whose tools the model was told of.
+		// This lasts for the whole turn: a reload must not end the servers of tools that the model has seen.
 		defer e.o.Servers.Lease()()
 	}
 	r, err := e.beginRun(ctx, q, show)
@@ -383,7 +381,7 @@ type Completion struct {
 	Model  string // its configured name
 	Served string // the name of the model that really answered
 	Usage  llm.Usage
-	Finish llm.Finish // FinishLength where the answer was cut
+	Finish llm.Finish // FinishLength if the answer was cut
 }
 
 // Complete asks a model one question without tools or history, and returns the answer and
@@ -418,9 +416,8 @@ func (e *Engine) CompleteJSON(
 	return answer.Text, answer.Served, err
 }
 
-// CompleteRequest is Complete for a request that the caller has put together. Where it fails the usage until then is
-// returned with the error. The chain of models, retries, timeouts and the budget are those of
-// answers.
+// CompleteRequest is Complete for a request of the caller. After an error the usage so far is returned with it. It
+// uses the chain of models, retries, timeouts and budget of answers.
 func (e *Engine) CompleteRequest(
 	ctx context.Context,
 	on store.Usage,

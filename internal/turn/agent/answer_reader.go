@@ -85,7 +85,7 @@ func (r *run) checkAnswer(id string, m llm.Message, finish llm.Finish) error {
 		return &llm.Error{Kind: llm.BadCall, Provider: id, Reason: "the model wrote a tool call that cannot be read"}
 	case llm.FinishLength:
 		r.cutReason = "cut at the model's length limit"
-		// What comes last is what was cut. Some endpoints end it as JSON that can be read and lacks arguments.
+		// Only the last part can be cut. Some endpoints end it as valid JSON that lacks arguments.
 		if n := len(m.Parts); n > 0 && m.Parts[n-1].Call != nil {
 			r.cutCall = m.Parts[n-1].Call.ID
 		}

@@ -84,7 +84,7 @@ func (e *Engine) readFiles(ctx context.Context, m chat.Message) []llm.Part {
 	return parts
 }
 
-// describeFile returns the name and kind of a file, and how long it lasts where that is known.
+// describeFile returns the name and kind of a file, and its duration if known.
 func describeFile(f chat.File) string {
 	words := text.OneLine(f.Name)
 	if f.Type != "" {

@@ -63,8 +63,7 @@ func extractSummary(before string, turns []conversation.Turn) string {
 	return strings.Join(out, "\n")
 }
 
-// String returns the line as it stands in a summary. Those of the summary before have their speaker
-// already.
+// String returns the line in its form for a summary. Lines of the previous summary already have their speaker.
 func (l line) String() string {
 	if l.turn < 0 {
 		return l.text
@@ -91,7 +90,8 @@ func candidateLines(before string, turns []conversation.Turn) []line {
 	return lines
 }
 
-// linesOf returns the sentences of a text as lines of a turn, each cut to maxLineChars. What has no words is left out.
+// linesOf returns the sentences of a text as lines of a turn, each cut to maxLineChars. Sentences without words are
+// left out.
 func linesOf(turn int, by, text string) []line {
 	var lines []line
 	for _, s := range summary.Sentences(text) {
@@ -122,8 +122,8 @@ func wordsOf(text string) []string {
 	})
 }
 
-// scoreLines scores lines by how much each tells: the rarity of its words in all lines, more
-// where they are numbers or names, for its length.
+// scoreLines scores lines by information for their length: the rarity of their words in all lines, with a bonus for
+// numbers and names.
 func scoreLines(lines []line) {
 	in := map[string]int{} // lines that hold a word
 	for _, l := range lines {
@@ -136,15 +136,15 @@ func scoreLines(lines []line) {
 		sum := 0.0
 		for _, w := range words {
 			rarity := math.Log(1 + float64(len(lines))/float64(in[w]))
-			// Numbers are what people ask for later, and nobody can guess them.
+			// People ask for numbers later, and nobody can guess them.
 			if strings.ContainsFunc(w, unicode.IsDigit) {
 				rarity *= 2
 			}
 			sum += rarity
 		}
-		// A name counts like a word that no other line has.
+		// A name counts like a word that is in no other line.
 		sum += float64(nameCount(l.text)) * math.Log(1+float64(len(lines)))
-		// The root, so that neither the shortest nor the longest sentences win by their length.
+		// The square root favours neither the shortest nor the longest sentences.
 		lines[i].score = sum / math.Sqrt(float64(len(words)))
 		if strings.HasSuffix(strings.TrimSpace(l.text), "?") {
 			lines[i].score *= questionPenalty
@@ -159,7 +159,7 @@ func distinct(words []string) []string {
 	return slices.Compact(sorted)
 }
 
-// nameCount returns how many words behind the first begin with a capital letter.
+// nameCount returns the number of capitalized words after the first.
 func nameCount(text string) int {
 	n := 0
 	for i, w := range strings.Fields(text) {

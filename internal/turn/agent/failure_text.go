@@ -65,8 +65,7 @@ func errorText(err error, ref string) string {
 	return why + "; please try again " + formatWait(fault.RetryAfter) + tail
 }
 
-// minWait is the shortest time after which somebody is told to try again: the bot has tried
-// for some time itself.
+// minWait is the shortest wait that the bot suggests, because it has already retried for some time.
 const minWait = 30 * time.Second
 
 // formatWait returns when to try again, rounded up.

@@ -86,8 +86,7 @@ func (Conversation) MessageCommands() []chat.MessageCommand {
 // Forms returns the form in which somebody asks about a message.
 func (Conversation) Forms() []string { return []string{formAsk} }
 
-// OpenForm returns the form that asks what somebody wants to know about a message; nil: m opens
-// none.
+// OpenForm returns the form for a question about a message, or nil if m opens no form.
 func (Conversation) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error) {
 	if m.Command != formAsk || m.Target == nil {
 		return nil, nil
@@ -106,10 +105,9 @@ func (Conversation) OpenForm(_ context.Context, m chat.Message) (*chat.Form, err
 	}, nil
 }
 
-// Question returns a form that was sent as a question that links the message. Whoever has the message's context reads
-// what is linked.
+// Question turns a submitted form into a question that links the message. The reader of the context resolves the link.
 func (c Conversation) Question(m chat.Message) (chat.Message, bool) {
-	// The ID of the message travels in that of the form: nothing is remembered between the two.
+	// The form's ID holds the ID of the message, so no state is kept between the two.
 	id, ok := strings.CutPrefix(m.Text, formAsk+" ")
 	if m.Kind() != chat.EventForm || !ok {
 		return m, false
@@ -122,8 +120,7 @@ func (c Conversation) Question(m chat.Message) (chat.Message, bool) {
 	return m, true
 }
 
-// Handle carries out a press. It returns nil for a retry that is allowed,
-// which passes to the agent, and for what is none of the buttons.
+// Handle carries out a press. It returns nil for an allowed retry, which passes to the agent, and for other buttons.
 func (c Conversation) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	if m.Command == formAsk {
 		return answerPrivately("I could not open the form. Reply to the message and mention me with your question."), nil
@@ -144,7 +141,7 @@ func (c Conversation) Handle(ctx context.Context, m chat.Message) (*chat.Draft, 
 	return nil, nil
 }
 
-// answerPrivately returns an answer that only whoever asked can see, where the platform has such.
+// answerPrivately returns an answer that only the asker can see, if the platform supports that.
 func answerPrivately(text string) *chat.Draft { return &chat.Draft{Ephemeral: true, Text: text} }
 
 // Commands returns the commands that stop and forget.
@@ -223,8 +220,7 @@ const (
 	maxDescriptionChars = 80
 )
 
-// Handle lists the tools that may be used where a message was said, or those of the server
-// that it names.
+// Handle lists the tools that can be used in the message's place, or the tools of the named server.
 func (t Tools) Handle(_ context.Context, m chat.Message) (*chat.Draft, error) {
 	profile := t.o.Roster.Route(m)
 	servers := map[string][]tool.Named{}
@@ -290,16 +286,16 @@ func listTools(list []tool.Named, limit int) string {
 	return strings.Join(lines, "\n")
 }
 
-// Limits of what is shown of the calls behind an answer.
+// Limits of the display of an answer's calls.
 const (
 	maxCallsShown = 12
 	maxCallText   = 300 // bytes of arguments, and of a result
 )
 
-// showCalls shows the tool calls of a turn to whoever asks where it took place.
+// showCalls shows the tool calls of a turn to people in the place of the turn.
 func (c Conversation) showCalls(ctx context.Context, m chat.Message, turn string) (*chat.Draft, error) {
 	at, t, err := c.o.Store.TurnOf(ctx, turn)
-	// What was said in a channel stays there, even for whoever knows the ID of a turn.
+	// A channel's messages stay in the channel, even if somebody knows the ID of a turn.
 	if errors.Is(err, store.ErrNotFound) || err == nil && at.Base() != m.Conversation.Base() {
 		return answerPrivately("I no longer know how I came to this answer."), nil
 	}

@@ -14,10 +14,9 @@ import (
 // maxHistories is how many conversations stay in the cache.
 const maxHistories = 256
 
-// historyCache caches the windows of recent conversations, so that the cost of a message does not
-// depend on the length of the conversation. What it holds may be ahead of the store by the answers
-// whose write is under way, and is never behind it: whoever changes stored turns in another way
-// calls forget.
+// historyCache caches the windows of recent conversations, so that the cost of a message does not depend on the length
+// of the conversation. It may be ahead of the store by the answers that are being written, and is never behind it:
+// code that changes stored turns in another way calls forget.
 type historyCache struct {
 	memory    Memory
 	summaries Summaries
@@ -31,7 +30,7 @@ type historyCache struct {
 // loads are the readings of one conversation that have not ended.
 type loads struct {
 	running    int
-	generation int // counts what was forgotten meanwhile
+	generation int // incremented by forget
 }
 
 // history is the part of a conversation that belongs in a request.
@@ -67,7 +66,7 @@ func (h *historyCache) load(ctx context.Context, a chat.Address, w conversation.
 		if h.confirm(ctx, loaded) {
 			return loaded, nil
 		}
-		// What is cached stays: the write of an answer that was given beside this question may still be under way.
+		// Keep the cached entry: a concurrent answer may still be being written.
 		return h.read(ctx, a, w)
 	}
 	generation := h.beginLoad(a)
@@ -80,8 +79,8 @@ func (h *historyCache) load(ctx context.Context, a chat.Address, w conversation.
 	if err != nil {
 		return history{}, err
 	}
-	// What was read before a forget may hold what was removed. Commands of one conversation are answered beside one
-	// another, so that another load may have been faster.
+	// A load that began before a forget may hold removed turns. Commands of one conversation run concurrently, so
+	// another load may have been faster.
 	if !isCurrent || h.byAddress[a] != nil {
 		return loaded, nil
 	}
@@ -93,7 +92,7 @@ func (h *historyCache) load(ctx context.Context, a chat.Address, w conversation.
 	return loaded, nil
 }
 
-// beginLoad counts a load and returns the generation of what it reads. h.mu is held.
+// beginLoad counts a load and returns its generation. h.mu must be held.
 func (h *historyCache) beginLoad(a chat.Address) (generation int) {
 	if h.loading[a] == nil {
 		h.loading[a] = &loads{}
@@ -175,8 +174,8 @@ func (h *historyCache) add(a chat.Address, t *conversation.Turn, w conversation.
 	return isFull
 }
 
-// keepPlace remembers where a conversation is, and returns what is known of it: a look-up that
-// failed must not change the beginning of a request.
+// keepPlace remembers the place of a conversation, and returns its known data. A failed look-up must not change the
+// beginning of a request.
 func (h *historyCache) keepPlace(a chat.Address, p chat.Place) chat.Place {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -51,7 +51,7 @@ func (m *media) free(onlyIdle bool) {
 		return
 	}
 	release := m.release
-	m.isLoaded, m.parts, m.ofTools, m.release = false, nil, 0, nil // first: the memory is given back with what it held
+	m.isLoaded, m.parts, m.ofTools, m.release = false, nil, 0, nil // first, because the memory is released with the data
 	release()
 }
 
@@ -99,9 +99,9 @@ func (r *run) listMedia() (list []attachedMedia) {
 	return list
 }
 
-// loadMedia waits for the memory that the images and sounds of a request take, and fetches the first maxMedia of the
-// question that can be fetched within filesTimeout, unless they are there. In the place of one that cannot, and of images
-// of tools that found no memory, stands a text that says so.
+// loadMedia waits for the memory for the images and sounds of a request, and fetches the first maxMedia of the
+// question that can be fetched within filesTimeout, unless they are loaded. A text replaces a file that cannot be
+// fetched, and images of tools without memory.
 func (r *run) loadMedia(ctx context.Context) {
 	ofTools := mediaBytes(r.toolImages)
 	if ofTools != r.media.memoryOfTools() {
@@ -117,7 +117,7 @@ func (r *run) loadMedia(ctx context.Context) {
 	if len(list) == 0 && ofTools == 0 {
 		return
 	}
-	memory, fit := mediaMemory*ofTools, len(list) // what they and the first of the list take, and how many fit
+	memory, fit := mediaMemory*ofTools, len(list) // their size with the first of the list, and the number that fits
 	for i, f := range list[:min(len(list), maxMedia)] {
 		needs := mediaMemory * sizeWithin(f.File, f.limit)
 		if memory+needs > r.engine.o.FileMemory.Size() {
@@ -162,7 +162,7 @@ func (r *run) loadMedia(ctx context.Context) {
 	}
 }
 
-// imagesLeftOut stands in a request for images of tools that found no memory.
+// imagesLeftOut replaces images of tools that got no memory in a request.
 const imagesLeftOut = "\n[images that tools gave could not be given to you for lack of memory; say so if it matters]"
 
 // mediaBytes returns how many bytes the images and sounds of parts have.
@@ -226,7 +226,7 @@ func hears(m llm.Model, mediaType string) bool {
 	return ok && listener.Hears(mediaType)
 }
 
-// unheard stands in a request for a sound that the model does not take.
+// unheard replaces a sound that the model does not support in a request.
 const unheard = "\n[this sound was not given to you: you cannot hear it; say so if it matters]"
 
 // replaceUnheard returns a request without the sounds that a model does not take. Others would

@@ -15,10 +15,10 @@ import (
 // errNoModel is returned when no model of the chain is configured.
 var errNoModel = errors.New("no language model of this agent is switched on")
 
-// askModels returns one complete message of the model in use, or of the next one in the chain when
-// it fails for good. request builds the request for the model of an origin. Where all fail the error
-// is that of the last one that was asked, or errNoModel. A later request of the same run begins
-// with the model that answered, so that a turn is not answered by several without need.
+// askModels returns one complete message of the model in use, or of the next one in the chain after a permanent
+// failure. request builds the request for the model of an origin. If all fail, it returns the error of the last model,
+// or errNoModel. A later request of the same run begins with the model that answered, so that a turn rarely mixes
+// models.
 func (r *run) askModels(ctx context.Context, request func(origin string) llm.Request) (llm.Message, error) {
 	err := errNoModel
 	for ; r.modelIndex < len(r.profile.Models); r.modelIndex++ {
@@ -26,7 +26,8 @@ func (r *run) askModels(ctx context.Context, request func(origin string) llm.Req
 		if !ok {
 			continue
 		}
-		// A fallback such as the offline model answers only what it understands, and one whose circuit is open nothing.
+		// A fallback such as the offline model answers only requests that it understands, and a model with an open
+		// circuit answers none.
 		narrow, isNarrow := llm.As[llm.Selective](model.Model)
 		if isNarrow && r.fallbackReason != "" && !narrow.CanAnswer(request(llm.Origin(model.Model))) {
 			continue
@@ -110,10 +111,9 @@ func (r *run) shortenRequest() bool {
 	return true
 }
 
-// A request to a model is made at most maxAttempts times, all within the model's timeout; maxUseless times where it is
-// answered with nothing that can be used, since that is paid, too.
-// Between attempts it waits as long as the provider asks, else firstWait, then twice as
-// long each time. Where another model of the chain can answer it waits maxFallbackWait at most.
+// A request to a model is made at most maxAttempts times, all within the model's timeout, and at most maxUseless times
+// after unusable answers, because these cost money, too. The wait between attempts is the provider's, or starts at
+// firstWait and doubles each time. If another model of the chain can answer, the wait is at most maxFallbackWait.
 const (
 	maxAttempts     = 4
 	maxUseless      = 2
@@ -121,7 +121,7 @@ const (
 	maxFallbackWait = 10 * time.Second
 )
 
-// askWithRetry asks one model until it answers or fails for good.
+// askWithRetry asks one model until it answers or fails permanently.
 func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm.Message, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, model.Timeout, &llm.Error{
 		Kind:     llm.TimedOut,
@@ -161,7 +161,7 @@ func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm
 		if fault.RetryAfter > 0 {
 			note = fmt.Sprintf("The model asks for a pause of %v.", pause.Round(time.Second))
 		}
-		// The next attempt begins its answer again: what this one has shown of it has to go.
+		// The next attempt starts its answer again, so remove the text that this one has shown.
 		r.partial.Reset()
 		r.showProgress(chat.Progress{Reset: true, Note: note})
 		timer := time.NewTimer(pause)
@@ -175,7 +175,7 @@ func (r *run) askWithRetry(ctx context.Context, model Model, q llm.Request) (llm
 	}
 }
 
-// hasFallback reports whether a model behind the one in use is switched on and can answer a request.
+// hasFallback reports whether a later model of the chain is enabled and can answer a request.
 func (r *run) hasFallback(q llm.Request) bool {
 	for _, name := range r.profile.Models[r.modelIndex+1:] {
 		model, ok := r.engine.o.Roster.Model(name)
@@ -210,7 +210,7 @@ func (r *run) askWithinBudget(ctx context.Context, model Model, q llm.Request) (
 	return m, err
 }
 
-// countUsage adds what was used and is not counted yet to the sums of the model that was asked last.
+// countUsage adds the uncounted usage to the sums of the model that was asked last.
 func (r *run) countUsage(ctx context.Context) {
 	on := r.usage
 	on.Model, on.Tokens = r.turn.Model, r.turn.Usage.Sub(r.turn.Counted)

@@ -18,12 +18,12 @@ import (
 // contextTimeout limits how long an answer waits for what its question is about.
 const contextTimeout = 2500 * time.Millisecond
 
-// lateAfter is how long after a question the model is told what time it is now, beside when
-// the question was said.
+// lateAfter is the age of a question from which the model gets the current time in addition to the time of the
+// question.
 const lateAfter = 10 * time.Minute
 
-// loadContexts finds out what the messages of the question are about. isNew: the turn has no
-// messages yet, so that what was said before them is wanted, too.
+// loadContexts reads the context of the question's messages. isNew means that the turn has no messages yet, and also
+// needs the preceding messages.
 func (r *run) loadContexts(ctx context.Context, past history, isNew bool) {
 	r.contexts = make([]chat.Context, len(r.asked.Messages))
 	if r.engine.o.Places == nil {
@@ -42,7 +42,7 @@ func (r *run) loadContexts(ctx context.Context, past history, isNew bool) {
 			q = chat.ContextQuery{Messages: r.profile.ContextMessages, After: lastMessageID(past.turns)}
 		}
 		read := func() { r.contexts[i] = r.engine.o.Places.Context(ctx, m, q) }
-		// Mostly there is one message, for which nothing has to run beside.
+		// Usually there is only one message, which needs no goroutine.
 		if i == len(r.asked.Messages)-1 {
 			read()
 		} else {
@@ -90,7 +90,7 @@ func lastMessageID(turns []conversation.Turn) string {
 // last returns the last element of a list, which must not be empty.
 func last[T any](list []T) T { return list[len(list)-1] }
 
-// writeQuestion makes the messages of a new turn from what was asked.
+// writeQuestion writes the messages of a new turn.
 func (r *run) writeQuestion(ctx context.Context) {
 	known := r.knownSubjects()
 	for i, m := range r.asked.Messages {
@@ -145,8 +145,8 @@ func (r *run) userParts(m chat.Message, about chat.Context) []llm.Part {
 	return append(parts, words)
 }
 
-// loadKnowledge adds to a new question what the agent knows from files about it. Passages that
-// stand in the conversation already are left out.
+// loadKnowledge adds the agent's knowledge from files to a new question. It leaves out passages that are already in
+// the conversation.
 func (r *run) loadKnowledge(ctx context.Context, isNew bool) {
 	if r.profile.Recall == nil {
 		return
@@ -165,13 +165,13 @@ func (r *run) loadKnowledge(ctx context.Context, isNew bool) {
 		}
 	}
 	if p := prompt.Knowledge(strings.Join(fresh, "\n\n")); p.Text != "" {
-		// Before the words: what is asked stands last, where models look for it.
+		// Insert it before the words, because models look for the question at the end.
 		first := &r.turn.Messages[0]
 		first.Parts = append([]llm.Part{p}, first.Parts...)
 	}
 }
 
-// maxEarlierQuestions is how many questions before the current one say what a follow-up means.
+// maxEarlierQuestions is the number of previous questions that give context to a follow-up question.
 const maxEarlierQuestions = 2
 
 // earlierQuestions returns the words of the newest questions before the current one, oldest first.
@@ -196,7 +196,7 @@ func questionText(t conversation.Turn) string {
 	return strings.Join(words, "\n")
 }
 
-// shownKnowledge returns the passages that stand in the turns of the request already.
+// shownKnowledge returns the passages that are already in the turns of the request.
 func (r *run) shownKnowledge() string {
 	var b strings.Builder
 	for _, t := range r.history.turns {
@@ -211,9 +211,8 @@ func (r *run) shownKnowledge() string {
 	return b.String()
 }
 
-// loadVolatile finds what stands behind the question in this turn alone: it may differ in the next
-// one, or is not for everybody who will ask then. It stands last, so that the beginning of the
-// request can be cached.
+// loadVolatile finds the parts after the question that belong only to this turn: they may differ in the next one, or
+// are not for every later asker. They come last, so that the beginning of the request can be cached.
 func (r *run) loadVolatile(ctx context.Context) {
 	if r.engine.o.Notes != nil {
 		m := r.message
@@ -274,8 +273,8 @@ func (r *run) system() prompt.System {
 	return s
 }
 
-// requestTurn returns a copy of the turn for a request, with what is not part of the stored
-// turn: the images, and what stands behind the question in this turn alone.
+// requestTurn returns a copy of the turn for a request, with the parts that are not stored: the images, and the parts
+// after the question that belong only to this turn.
 func (r *run) requestTurn() conversation.Turn {
 	t := *r.turn
 	if r.isShortened {

@@ -33,8 +33,8 @@ type RecordedCalls struct {
 // NewRecordedCalls returns a RecordedCalls. Of calls of the same tool and arguments the first counts.
 func NewRecordedCalls(list []RecordedCall) *RecordedCalls { return &RecordedCalls{list: list} }
 
-// Call returns the recorded result of the call with the same tool and arguments, or an error result
-// where there is no record.
+// Call returns the recorded result of the call with the same tool and arguments, or an error result if there is no
+// record.
 func (c *RecordedCalls) Call(ctx context.Context, in tool.Intent, _ int) (tool.Outcome, store.ToolCall) {
 	if spec := in.Tool.Tool.Spec(); FreeOfPolicy(spec) {
 		res, err := in.Tool.Tool.Call(tool.WithCaller(ctx, in.Caller), in.Args)

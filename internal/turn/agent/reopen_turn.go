@@ -16,10 +16,9 @@ import (
 // editedNote tells the model that the following calls were made before an edit.
 const editedNote = "\n(This was edited after the calls below had been made.)"
 
-// reopen prepares an existing turn to be answered again: with the current text of its
-// messages, and without its answer, if it has one. Calls and their results stay, so that
-// nothing is done twice. It reports false where there is nothing new to answer. It changes t alone;
-// the caller stores it.
+// reopen prepares an existing turn for a new answer: it updates the text of its messages and removes its answer. Calls
+// and their results stay, so that nothing is done twice. It returns false if there is nothing new to answer. It
+// changes only t; the caller stores it.
 func (r *run) reopen(t *conversation.Turn) bool {
 	q := r.asked
 	words := t.UserMessages()
@@ -75,8 +74,8 @@ func (r *run) reopen(t *conversation.Turn) bool {
 	return true
 }
 
-// reword gives the words of an edit to a turn that has none: it lost its own because a model refused them. It reports
-// false for all other turns and messages.
+// reword gives the words of an edit to a turn that lost its own because a model refused them. It returns false for all
+// other turns and messages.
 func (r *run) reword(t *conversation.Turn) bool {
 	m := r.asked.Last()
 	if m.Kind() != chat.EventEdit || t.State != conversation.Failed || len(t.Subjects()) != 1 {
@@ -87,7 +86,7 @@ func (r *run) reword(t *conversation.Turn) bool {
 	return true
 }
 
-// restoreAnswer puts the former answer behind the calls of the turn, and returns true, where there is one.
+// restoreAnswer puts the former answer after the calls of the turn. It returns false if there is none.
 func (r *run) restoreAnswer() bool {
 	if len(r.former) == 0 {
 		return false
@@ -101,8 +100,8 @@ func (r *run) restoreAnswer() bool {
 // keptNote is said where a question could not be answered again.
 const keptNote = "The answer from before stays."
 
-// refuseRetry returns what somebody is told who may not have a question answered again. It returns
-// nil where they may: their own question, one of several people, and for administrators any.
+// refuseRetry returns the answer to a person who must not retry a question, or nil. People may retry their own
+// question and a question of several people, and administrators any.
 func (e *Engine) refuseRetry(ctx context.Context, m chat.Message, turn string) (*chat.Draft, error) {
 	_, t, err := e.o.Store.TurnOf(ctx, turn)
 	own := t.User == "" || t.User == m.Conversation.Platform+"/"+m.Author.ID
@@ -141,8 +140,8 @@ func (r *run) rewrite(was llm.Message, i int) llm.Message {
 // attachedMark begins a part about a file of the message.
 const attachedMark = "\n[attached"
 
-// sourceOf returns the source of a part of a user's message. Parts that were stored before
-// November 2026 have none: what they are shows in their text.
+// sourceOf returns the source of a part of a user's message. Parts from before November 2026 have none, but their text
+// shows it.
 func sourceOf(p llm.Part) llm.Source {
 	switch {
 	case p.Source != "":
@@ -167,10 +166,9 @@ func userText(m llm.Message) string {
 	return ""
 }
 
-// callsAndResults returns the messages of a turn up to its last call or result, without the
-// answer behind them.
+// callsAndResults returns the messages of a turn up to its last call or result, without the answer after them.
 func callsAndResults(messages []llm.Message) []llm.Message {
-	// Everything behind the last call or result is the old answer, or a part of it.
+	// Everything after the last call or result is the old answer, or a part of it.
 	for n := len(messages); n > 0; n-- {
 		if m := messages[n-1]; m.Role == llm.ToolRole || len(m.Calls()) > 0 {
 			return messages[:n]
@@ -179,10 +177,10 @@ func callsAndResults(messages []llm.Message) []llm.Message {
 	return nil
 }
 
-// openCalls returns the calls at the end of a turn that have no result; none where the turn ends
-// with an answer or a question.
+// openCalls returns the calls without a result at the end of a turn. It returns none if the turn ends with an answer
+// or a question.
 func openCalls(messages []llm.Message) []llm.Call {
-	// From the end: results stand behind the calls that they belong to.
+	// Go backwards, because results come after their calls.
 	done := map[string]bool{}
 	for _, m := range slices.Backward(messages) {
 		switch {

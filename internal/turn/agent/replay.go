@@ -17,7 +17,7 @@ import (
 
 // ReplayOptions say how a turn is played again.
 type ReplayOptions struct {
-	Model string // its configured name; empty: those of the agent
+	Model string // its configured name; empty for the agent's models
 	// Ask has the model answer; else only the request is built.
 	Ask bool
 }
@@ -36,9 +36,9 @@ type Replay struct {
 	Notes    []string    `json:"notes,omitempty"`   // what differs from when the turn was answered
 }
 
-// Replay answers a stored turn again, with the messages before it, the tools and instructions of now, and the recorded
-// results of its tools. It calls no tool, and stores and counts nothing. The turn is named by its number in the
-// conversation, by its ID, or as LastTurn. Replay returns store.ErrNotFound where there is no such turn.
+// Replay answers a stored turn again, with the messages before it, the current tools and instructions, and the
+// recorded results of its tools. It calls no tool, and stores and counts nothing. The turn is named by its number in
+// the conversation, by its ID, or as LastTurn. Replay returns store.ErrNotFound for an unknown turn.
 func (e *Engine) Replay(ctx context.Context, a chat.Address, turn string, o ReplayOptions) (Replay, error) {
 	t, err := e.storedTurn(ctx, a, turn)
 	if err != nil {
@@ -97,7 +97,7 @@ func (e *Engine) storedTurn(ctx context.Context, a chat.Address, name string) (c
 	return turns[0], nil
 }
 
-// replayRun returns a run for a stored turn that has only its question, and what is not as it was.
+// replayRun returns a run for a stored turn with only its question, and notes on the differences from the original.
 func (e *Engine) replayRun(
 	ctx context.Context,
 	a chat.Address,
@@ -134,7 +134,7 @@ func (e *Engine) replayRun(
 		show:       func(chat.Progress) {},
 		callCounts: map[string]int{},
 		history:    past,
-		media:      media{isLoaded: true, release: func() {}}, // there are none: messages of the past have no files
+		media:      media{isLoaded: true, release: func() {}}, // none, because past messages have no files
 		turn: &conversation.Turn{
 			ID:       t.ID,
 			Of:       t.Of,
@@ -158,8 +158,8 @@ func (e *Engine) replayRun(
 	return r, notes, nil
 }
 
-// historyBefore returns what was said before a turn, and true where a summary covers the turn
-// itself and can therefore not be used. The error is that of the store.
+// historyBefore returns the turns before a turn, and true if a summary covers the turn itself and can therefore not be
+// used. It returns errors of the store.
 func (e *Engine) historyBefore(
 	ctx context.Context,
 	a chat.Address,
@@ -226,7 +226,7 @@ func (e *Engine) recordsOf(t conversation.Turn) []RecordedCall {
 	return list
 }
 
-// storedAnswer returns the answer of a turn, or "" where it has none.
+// storedAnswer returns the answer of a turn, or "".
 func storedAnswer(t conversation.Turn) string {
 	if t.State != conversation.Answered || len(t.Messages) == 0 {
 		return ""

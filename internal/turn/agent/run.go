@@ -16,18 +16,17 @@ import (
 	"ravenbot/internal/store"
 )
 
-// run is the work on one message. One goroutine goes through it; the calls of a step run beside it,
-// and touch only what r.mu guards, the store of the turn (see callAll) and what does not change
-// during the step.
+// run is the work on one message. One goroutine goes through it. The concurrent calls of a step access only data that
+// r.mu guards, the store of the turn (see callAll) and data that does not change during the step.
 type run struct {
 	engine        *Engine
 	asked         chat.Asked
-	message       chat.Message // the last of what is asked, which the answer refers to
+	message       chat.Message // the last message, which the answer refers to
 	profile       Profile
-	history       history               // what was said before the turn
-	turn          *conversation.Turn    // what is stored; grows with each step
-	tools         map[string]tool.Named // by name: all that may be called
-	declared      []llm.ToolSpec        // those that the model is told of
+	history       history               // before the turn
+	turn          *conversation.Turn    // the stored turn; grows with each step
+	tools         map[string]tool.Named // by name: all callable tools
+	declared      []llm.ToolSpec        // tools declared to the model
 	usesDiscovery bool                  // the model has to find most tools first
 
 	usage           store.Usage     // channel and user that requests count for
@@ -41,16 +40,16 @@ type run struct {
 	isShortened     bool            // the whole conversation is too long for the model
 	maybeIncomplete bool            // the answer came without a finish reason
 	media           media           // images and sounds of the question
-	toolImages      []llm.Part      // images of tools, each behind a text that says so
+	toolImages      []llm.Part      // images of tools, each after a text that describes it
 	imagesRefused   bool            // the model accepts no images or sounds
-	partial         strings.Builder // text of the answer that is being read, as far as people have seen it
-	contexts        []chat.Context  // what the messages of the question are about, in their order
-	place           chat.Place      // where it is
-	standing        string          // what the agent knows from files, whatever is asked
-	provenance      provenance      // what the calls of the present step are judged by
-	volatile        []llm.Part      // what stands behind the question in this turn alone
+	partial         strings.Builder // text of the current answer that people have seen
+	contexts        []chat.Context  // contexts of the question's messages, in their order
+	place           chat.Place      // place of the conversation
+	standing        string          // the agent's knowledge from files for every question
+	provenance      provenance      // basis of the decisions on the calls of this step
+	volatile        []llm.Part      // parts after the question that belong only to this turn
 	unknownOutcome  []string        // tools that were interrupted and may have taken effect
-	former          []llm.Message   // the answer that this one is to replace; none: there is none, or it is of other words
+	former          []llm.Message   // the answer that this one replaces; empty if there is none or the question changed
 	usedBefore      int             // tokens that the turn had used when somebody had it answered again
 
 	mu      sync.Mutex          // guards what follows
@@ -74,13 +73,12 @@ func (r *run) release() {
 // hundred were refused (sbroenne/mcp-server-excel#672).
 const maxDeclaredTools = 128
 
-// beginRun prepares a run: of a new turn, of one that a crash or a revision interrupted,
-// or of one whose question was edited after it had been answered. It returns nil where
-// there is nothing to answer: an edit that changed no word, or of a message that is no
-// longer known.
+// beginRun prepares a run of a new turn, of a turn that a crash or a revision interrupted, or of an answered turn
+// whose question was edited. It returns nil if there is nothing to answer: an edit that changed no word, or an edit of
+// an unknown message.
 func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Progress)) (*run, error) {
 	m := q.Last()
-	// Asked once: a reload of the configuration meanwhile must not change agent or limits within a turn.
+	// Call Route once: a reload of the configuration must not change agent or limits within a turn.
 	profile := e.o.Roster.Route(m)
 	past, err := e.history.load(ctx, m.Conversation, profile.Window)
 	if err != nil {
@@ -118,9 +116,9 @@ func (e *Engine) beginRun(ctx context.Context, q chat.Asked, show func(chat.Prog
 			r.turn.Of = append(r.turn.Of, m.Subject())
 		}
 	}
-	// The user of the turn, not of this message: a retry by an administrator counts for whoever asked.
+	// Use the user of the turn, not of this message: a retry by an administrator counts for the asker.
 	r.usage = store.Usage{Channel: m.Conversation, User: r.turn.User}
-	// A turn that is answered again sees only what was said before it.
+	// A turn that is answered again sees only the earlier messages.
 	if i := slices.IndexFunc(past.turns, func(o conversation.Turn) bool { return o.ID == r.turn.ID }); i >= 0 {
 		past.turns = past.turns[:i:i]
 	} else if r.turn.Seq != 0 && r.turn.Seq <= past.summary.Upto {
@@ -161,8 +159,7 @@ func (e *Engine) rebuildSummaryWith(
 	return e.rebuildSummary(ctx, a, t.Seq)
 }
 
-// loadTools lists the tools that the run may use now, and chooses those that are declared to
-// the model.
+// loadTools lists the tools that the run can use now, and chooses the tools to declare to the model.
 func (r *run) loadTools() {
 	// Listed once a turn: providers cache a request from its tools on, and one more of them would end that.
 	all := r.engine.o.Tools.List()
@@ -195,15 +192,14 @@ func (r *run) loadTools() {
 	}
 }
 
-// corePacks are the native packs that belong to every conversation: their tools are declared
-// even where the others have to be found, but for memory_update, which is rarely needed.
+// corePacks are the native packs for every conversation. Their tools are declared even if the others must be
+// discovered, except memory_update, which is rarely needed.
 var corePacks = map[string]bool{
 	"files": true, "history": true, "knowledge": true, "memory": true, "result": true, "skill": true,
 }
 
-// declareDiscovery returns the tools that find the others, and those of the core packs. The
-// list does not depend on what was called before: providers cache requests from the tools on,
-// and one more tool would end that.
+// declareDiscovery returns the discovery tools and the tools of the core packs. The list does not depend on earlier
+// calls, because providers cache requests from the tools on, and one more tool would invalidate the cache.
 func (r *run) declareDiscovery(usable []tool.Named) []tool.Named {
 	declared := r.engine.o.Discovery.Tools(func() []tool.Named { return usable })
 	for _, n := range declared {
@@ -252,10 +248,10 @@ func (r *run) withRevision(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { forget(); cancel(nil) }
 }
 
-// loop asks the model and makes its calls until there is an answer, which it returns. Each step is
-// stored before the next: calls before they run, results before the model sees them. It returns
-// errRevised when the question changes, the error of ctx, that of the store, or the last one of the
-// models; what the turn has by then stays stored, and the next run of it goes on from there.
+// loop asks the model and makes its calls until there is an answer, which it returns. Each step is stored before the
+// next: calls before they run, results before the model sees them. It returns errRevised if the question changes, the
+// error of ctx or of the store, or the last error of the models. The stored steps of the turn stay, and its next run
+// continues after them.
 func (r *run) loop(ctx context.Context) (string, error) {
 	if err := r.resume(ctx); err != nil {
 		return "", err
@@ -267,7 +263,7 @@ func (r *run) loop(ctx context.Context) (string, error) {
 		if r.asked.IsRevised() {
 			return "", errRevised
 		}
-		// The last request declares no tools and says why, so that the model answers with what it has.
+		// The last request declares no tools and gives the reason, so that the model answers with its present data.
 		if step > r.profile.MaxSteps && r.stopReason == "" && len(r.declared) > 0 {
 			r.stopReason = fmt.Sprintf("stopped after %d rounds of tool calls", r.profile.MaxSteps)
 		}
@@ -349,9 +345,9 @@ func (r *run) recordAndCall(ctx context.Context, calls []llm.Call) error {
 	return r.callAll(ctx, calls)
 }
 
-// addResult adds the result of a call to the message behind the calls.
+// addResult adds the result of a call to the message after the calls.
 func (r *run) addResult(res llm.Part) {
-	// Providers want all results of one message of calls in one message behind it.
+	// Providers want all results of one message of calls in one message after it.
 	last := &r.turn.Messages[len(r.turn.Messages)-1]
 	if last.Role != llm.ToolRole {
 		r.turn.Messages = append(r.turn.Messages, llm.Message{Role: llm.ToolRole})
@@ -390,7 +386,7 @@ func (r *run) describeDone() string {
 	return "I ran " + names + ", but the language model then gave no answer. " + askForResult
 }
 
-// askForResult tells the reader not to ask again for what was done.
+// askForResult warns the reader not to repeat completed calls.
 const askForResult = "Its effects stay: ask me about the result instead of asking for it again."
 
 // doneTools returns the names of the tools whose calls have succeeded, separated by commas.
@@ -450,8 +446,7 @@ func (r *run) footer(answer string) string {
 	return strings.Join(notes, " · ")
 }
 
-// showProgress passes progress to the reader. Calls run concurrently; the reader is told of
-// one thing at a time.
+// showProgress passes progress to the reader. Calls run concurrently, and the reader gets one update at a time.
 func (r *run) showProgress(p chat.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,7 +24,7 @@ func (r *run) numberSources(links []chat.Link) int {
 }
 
 var (
-	// code matches what is no prose: an index in it is no citation.
+	// code matches code, in which an index is no citation.
 	code = text.Pattern("(?s)```.*?(```|$)|`[^`\n]*`")
 	// citation matches [1] and [1, 2].
 	citation = text.Pattern(`\[\d{1,3}(?:, ?\d{1,3})*\]`)

@@ -57,10 +57,9 @@ func (e *Engine) compactLater(a chat.Address) {
 	}
 }
 
-// Compact replaces the summary of a conversation by one that also covers the turns which no longer
-// fit the window. The turns stay in the store. It returns nil where nothing is to be summarized,
-// and where a turn was removed meanwhile: then it is scheduled again. Without an answer of a model
-// the summary is made of sentences, so that the error is always one of the store.
+// Compact replaces the summary of a conversation by one that also covers the turns outside the window. The turns stay
+// in the store. It returns nil if there is nothing to summarize, or if a concurrent removal of a turn rescheduled it.
+// Without an answer of a model the summary consists of sentences, so that every error is an error of the store.
 func (e *Engine) Compact(ctx context.Context, a chat.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, compactTimeout)
 	defer cancel()
@@ -90,7 +89,7 @@ func (e *Engine) Compact(ctx context.Context, a chat.Address) error {
 	// The lock is taken only now: a model may take minutes, and Purge must not wait for it.
 	e.summaryMu.Lock()
 	defer e.summaryMu.Unlock()
-	// The new summary may hold the words of a turn that was removed meanwhile.
+	// The new summary may hold the words of a removed turn.
 	if e.removals.Load() != removals {
 		e.compactLater(a)
 		return nil
@@ -249,8 +248,8 @@ func (e *Engine) Purge(ctx context.Context, subject string) error {
 	return e.rebuildSummary(ctx, a, t.Seq)
 }
 
-// ForgetExpired has the next turns of conversations, which have lost old turns or their summary, begin
-// with what is left of them.
+// ForgetExpired makes the next turns of conversations that have lost old turns or their summary start from the
+// remaining data.
 func (e *Engine) ForgetExpired(ctx context.Context, conversations []chat.Address) error {
 	e.summaryMu.Lock()
 	defer e.summaryMu.Unlock()
@@ -311,7 +310,7 @@ func (e *Engine) rebuildSummary(ctx context.Context, a chat.Address, seq uint64)
 	if len(turns) > 0 {
 		s.From, s.Since = turns[0].Seq, turns[0].Began
 	}
-	// Only then: what is loaded before holds the old summary.
+	// Forget only now: an earlier load would hold the old summary.
 	err = e.o.Store.SaveSummary(ctx, a, s)
 	e.history.forget(a)
 	return err

@@ -99,7 +99,7 @@ func originOf(p llm.Part) origin.Origin {
 	return p.Origin
 }
 
-// strangersWords is the source of messages of people who may not use the bot.
+// strangersWords is the source of messages of people who must not use the bot.
 const strangersWords = "a message of a bot, or of somebody who may not use me"
 
 // markOrigins sets the origins of the messages that a question is about.
@@ -126,7 +126,7 @@ func (r *run) markOrigins(ctx context.Context, m chat.Message, c *chat.Context) 
 			mark(&list[i])
 		}
 	}
-	// Topics and titles are read with every question, and may come from somebody who may not use the bot.
+	// Every question includes topics and titles, which may come from somebody who must not use the bot.
 	if !mayUse(c.Place.TopicBy) {
 		c.Place.Topic = ""
 	}
@@ -144,7 +144,7 @@ func (r *run) usersAt(at chat.Address) func(userID string) bool {
 	return r.engine.o.Access.UsersAt(at)
 }
 
-// originOfPost returns the origin of a post of the bot: the stored one, or that of the turn that it shows. Any other post
+// originOfPost returns the stored origin of a post of the bot, or the origin of the turn that it shows. Any other post
 // counts as foreign.
 func (r *run) originOfPost(ctx context.Context, at chat.Address, s chat.Said) (o origin.Origin, isNews bool) {
 	shown := r.lookUpPost(ctx, at, s)
@@ -251,7 +251,7 @@ func followLinks(named map[string]namer, t conversation.Turn) func(a string) boo
 func addressesOf(c llm.Call) []string {
 	var list []string
 	for _, s := range address.Texts(c.Args) {
-		if address.Web(s) != nil { // as a whole, with what may look like punctuation behind it
+		if address.Web(s) != nil { // complete, followed by possible punctuation
 			list = append(list, s)
 		} else {
 			list = append(list, address.In(s)...)
@@ -263,9 +263,8 @@ func addressesOf(c llm.Call) []string {
 // maxNotedHosts is how many hosts of links the line below an answer names.
 const maxNotedHosts = 5
 
-// unnamedLinks returns a note about the links of an answer that stand in nothing that the turn has read: after foreign
-// text, such a link may carry what was said here to whoever wrote that text, once somebody opens it. It is empty where
-// there is none.
+// unnamedLinks returns a note about the links of an answer that the turn has not read. After foreign text, such a link
+// may carry private words to the author of that text, once somebody opens it. It is empty if there are none.
 func (r *run) unnamedLinks(answer string) string {
 	turns := append(slices.Clone(r.history.turns), *r.turn)
 	if !originOfTurns(r.history.summary, turns).IsForeign() {

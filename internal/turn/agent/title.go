@@ -10,7 +10,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Limits of a request for a title: it is worth neither a long wait nor many tokens.
+// Limits of a request for a title, which justifies neither a long wait nor many tokens.
 const (
 	titleTimeout  = 8 * time.Second
 	titleQuestion = 2000 // bytes of the question that are sent

@@ -27,9 +27,9 @@ const (
 	maxShownResult = 4 << 10
 )
 
-// callAll makes calls concurrently and records each result as soon as it is there, so that a crash
-// meanwhile repeats no call that has finished. It returns when all have ended, also after an error:
-// that of ctx, or of storing a result. A call that fails is no error, but a result that says so.
+// callAll makes calls concurrently and records each result immediately, so that a crash repeats no finished call. It
+// returns when all have ended, even after an error of ctx or of storing a result. A failed call is a result with the
+// failure, not an error.
 func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 	r.beginStep()
 	var mu sync.Mutex // guards r.turn and failed
@@ -85,7 +85,7 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 	return errors.Join(ctx.Err(), failed)
 }
 
-// unwrapped is a call to be made, with the name that the model called: that of the tool around it, or its own.
+// unwrapped is a call with the name that the model called: its own, or the name of the enclosing tool.
 type unwrapped struct {
 	llm.Call
 	calledAs string
@@ -107,7 +107,7 @@ func (r *run) unwrap(c llm.Call) (llm.Call, error) {
 func (r *run) countRepeat(c llm.Call) bool {
 	var args bytes.Buffer // compact: models vary the white space
 	if json.Compact(&args, c.Args) != nil {
-		args.Write(c.Args) // Compact writes nothing where it fails
+		args.Write(c.Args) // Compact writes nothing if it fails
 	}
 	key := c.Name + " " + args.String()
 	r.callCounts[key]++
@@ -158,8 +158,8 @@ func (r *run) makeCall(
 	return r.finishCall(c, seen, out, record)
 }
 
-// whyMissing returns what the model is told about a tool that it may not call, or that there is
-// not. The user is told, too, where something can be done about it.
+// whyMissing returns the explanation of an unavailable tool for the model. The user gets one, too, if it can be made
+// available.
 func (r *run) whyMissing(name string) string {
 	if r.engine.o.Servers != nil {
 		server, why := r.engine.o.Servers.WhyMissing(name)
@@ -226,7 +226,7 @@ func (r *run) caller(c llm.Call) tool.Caller {
 	}
 }
 
-// otherAuthors returns the people, beside the asker, whose words the request holds.
+// otherAuthors returns the people other than the asker whose words the request holds.
 func (r *run) otherAuthors() []string {
 	asker := r.userID()
 	return slices.DeleteFunc(slices.Clone(r.provenance.origin.Authors), func(who string) bool { return who == asker })
@@ -241,8 +241,8 @@ const (
 // smallFile is how many bytes of a tool's file are kept without asking whether there is memory for them.
 const smallFile = 64 << 10
 
-// keepFiles keeps the files of a tool for the answer, and its images for the model. It returns the names of those for which
-// there is no memory.
+// keepFiles keeps the files of a tool for the answer, and its images for the model. It returns the names of the files
+// without memory.
 func (r *run) keepFiles(tool string, files []chat.File) (leftOut []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,7 +250,7 @@ func (r *run) keepFiles(tool string, files []chat.File) (leftOut []string) {
 	for _, f := range r.files {
 		size += int64(len(f.Data))
 	}
-	isFull := false // the limits are those of the post: people get the first files, and the result names all to the model
+	isFull := false // the post's limits: people get the first files, and the result names all to the model
 	for _, f := range files {
 		isFull = isFull || len(r.files) == maxFiles || size+int64(len(f.Data)) > maxFilesBytes
 		if isFull && !givesImage(f) {
@@ -288,7 +288,7 @@ func (r *run) holdFile(f chat.File) bool {
 	return ok
 }
 
-// uses reports whether data is that of a file for the answer, or of an image for the model. r.mu is held.
+// uses reports whether data belongs to a file for the answer, or to an image for the model. r.mu must be held.
 func (r *run) uses(data []byte) bool {
 	isSame := func(other []byte) bool { return len(other) > 0 && &other[0] == &data[0] }
 	return slices.ContainsFunc(r.files, func(f chat.File) bool { return isSame(f.Data) }) ||

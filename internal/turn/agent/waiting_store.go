@@ -14,9 +14,9 @@ import (
 // storePause is how long a waitingStore waits between two attempts.
 const storePause = 500 * time.Millisecond
 
-// waitingStore is a Store whose operations of turns wait for a database in trouble that passes, such as one that
-// restarts, until ctx ends. Else whoever asked meanwhile would be told that something went wrong, and the answer and the
-// results of tools would be lost. Turns that wait keep their worker slots, so that not many do.
+// waitingStore is a Store whose operations on turns wait, until ctx ends, for a database with a passing fault, such as
+// a restart. Otherwise askers would get an error, and the answer and the results of tools would be lost. Waiting turns
+// keep their worker slots, which limits their number.
 type waitingStore struct {
 	Store
 	log *slog.Logger

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Caps is what may be spent in a day, in the unit of a Tracker. 0: no cap.
+// Caps are the limits of a day, in the unit of a Tracker. 0 means no cap.
 type Caps struct {
 	Instance, Channel, User, Digest float64
 }
@@ -44,7 +44,7 @@ func (r *CapReachedError) Error() string {
 	return fmt.Sprintf("%s for today, %s, is used up", r.Whose, r.Cap)
 }
 
-// formatUSD returns an amount with cents, or with more digits where it is below one cent.
+// formatUSD returns an amount with cents, or with more digits if it is below one cent.
 func formatUSD(usd float64) string {
 	if usd < 0.01 {
 		return fmt.Sprintf("$%.4g", usd)
@@ -111,7 +111,7 @@ func (a account) describe() string {
 	}[a.kind]
 }
 
-// Tracker knows what was spent today, in one unit. It is safe for concurrent use.
+// Tracker holds today's spend, in one unit. It is safe for concurrent use.
 type Tracker struct {
 	now    func() time.Time
 	format func(amount float64) string
@@ -140,7 +140,7 @@ func newTracker(now func() time.Time, format func(float64) string) *Tracker {
 	}
 }
 
-// Add adds spend of today that was not reserved, such as what was spent before the process began.
+// Add adds unreserved spend of today, such as the spend before the process began.
 func (t *Tracker) Add(p Payer, usd float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,8 +150,8 @@ func (t *Tracker) Add(p Payer, usd float64) {
 	}
 }
 
-// Spent returns what was spent today for a payer's channel, user or digest: whichever one of them is set. For the
-// zero Payer it returns the total.
+// Spent returns today's spend of a payer's channel, user or digest: the one that is set. For the zero Payer it returns
+// the total.
 func (t *Tracker) Spent(p Payer) float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,7 +160,7 @@ func (t *Tracker) Spent(p Payer) float64 {
 	return t.total(list[len(list)-1])
 }
 
-// total returns what was spent today on an account, by all processes. The caller holds t.mu.
+// total returns today's spend of an account in all processes. t.mu must be held.
 func (t *Tracker) total(a account) float64 { return t.spent[a] + t.others[a] }
 
 // share is what a payer has spent.
@@ -255,7 +255,7 @@ func (t *Tracker) usedUp(c Caps) []string {
 	return slices.Compact(list)
 }
 
-// finish replaces the expected cost of a request by the actual one, and wakes those that wait.
+// finish replaces the expected cost of a request by the actual one, and wakes waiting requests.
 func (t *Tracker) finish(list []account, expected, cost float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -276,7 +276,7 @@ func (t *Tracker) finish(list []account, expected, cost float64) {
 func (t *Tracker) startDay() {
 	if day := t.now().UTC().Format(time.DateOnly); day != t.day {
 		t.day = day
-		// Not what is reserved: requests under way count for the day in which they end.
+		// Keep the reservations: requests under way count for the day in which they end.
 		clear(t.spent)
 		clear(t.others)
 	}

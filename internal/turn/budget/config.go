@@ -56,7 +56,7 @@ func (r configuredRates) AreUsersLimited() bool {
 	return l.UserDailyMessages > 0 || l.UserDailyTokens > 0 || len(l.Roles) > 0
 }
 
-// Price returns the price of a model by its configured name; it is zero where there is none.
+// Price returns the price of a model by its configured name, or zero.
 func (r configuredRates) Price(model string) Price {
 	m := r.conf().Models[model]
 	return Price{

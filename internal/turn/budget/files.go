@@ -15,7 +15,7 @@ type sentFiles struct {
 	Users map[string]int `json:"users,omitempty"`
 }
 
-// maxTold is how many users a process tells of: those who have sent most.
+// maxTold is the number of users that a process reports: those who have sent most.
 const maxTold = 1000
 
 // Topic names what replicas tell one another of files.
@@ -66,7 +66,7 @@ func (q *quota) told(now time.Time) sentFiles {
 	return told
 }
 
-// hear replaces what other processes have counted; what they tell of another day does not count.
+// hear replaces the counts of other processes. Counts of another day are ignored.
 func (q *quota) hear(now time.Time, list []sentFiles) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"ravenbot/internal/feature"
 )
 
-// Limits bound what one person may have the bot do in a day. 0: no limit.
+// Limits are the daily limits of one person. 0 means no limit.
 type Limits struct {
 	MessageChars int // of one message
 	Messages     int // that are answered
@@ -24,7 +24,7 @@ type Limits struct {
 	Tokens       int // of models, in and out
 }
 
-// quota counts what people asked for today. The zero quota is ready to use; it is safe for concurrent use.
+// quota counts people's requests of today. The zero quota is ready to use; it is safe for concurrent use.
 type quota struct {
 	mu     sync.Mutex
 	day    string
@@ -79,7 +79,7 @@ func (q *quota) setOthers(now time.Time, day string, messages map[string]int) {
 	}
 }
 
-// take counts a message and its files. It returns what it is too much of, in words, and counts nothing then.
+// take counts a message and its files. If a limit is exceeded, it returns the limit in words and counts nothing.
 func (q *quota) take(now time.Time, l Limits, user string, m chat.Message) (exceeded string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,8 +106,8 @@ func (q *quota) take(now time.Time, l Limits, user string, m chat.Message) (exce
 	return ""
 }
 
-// Refuse returns why a message is not answered, for its author, or "". It counts the message otherwise. Whoever holds
-// the admin token has no limits.
+// Refuse returns the reason for refusing a message, for its author. Otherwise it counts the message and returns "".
+// Holders of the admin token have no limits.
 func (s *Spending) Refuse(m chat.Message) string {
 	l, user := s.rates.Limits(m.Author.Roles), m.Conversation.Platform+"/"+m.Author.ID
 	if m.Author.Operator || m.Author.ID == "" {
@@ -126,7 +126,7 @@ func (s *Spending) Refuse(m chat.Message) string {
 	return ""
 }
 
-// remainingLimits lists the limits of a user, with what is used of them.
+// remainingLimits lists the limits of a user, with the used amounts.
 func (s *Spending) remainingLimits(user string) []string {
 	s.quota.mu.Lock()
 	u := *s.quota.of(s.now(), user)
@@ -151,14 +151,14 @@ func (s *Spending) remainingLimits(user string) []string {
 	return list
 }
 
-// Limited has an Answerer answer what is within the limits of its author, and refuses the rest.
+// Limited passes messages within the limits of their author to an Answerer, and refuses the others.
 type Limited struct {
 	feature.Answerer
 	Spending *Spending
 }
 
-// Answer answers a question, or says which limit its author has reached. Of several people who are answered together
-// those within their limits get their answer, and a line below it for each of the others.
+// Answer answers a question, or names the limit that its author has reached. If several people are answered together,
+// people within their limits get their answer, and a line below it for each of the others.
 func (l Limited) Answer(
 	ctx context.Context,
 	q chat.Asked,
@@ -170,7 +170,7 @@ func (l Limited) Answer(
 		switch reason := l.Spending.Refuse(m); {
 		case reason == "":
 			within = append(within, m)
-		// Who sent several messages is told once.
+		// Notify the author of several messages once.
 		case !slices.ContainsFunc(refused, func(r refusal) bool { return r.author.ID == m.Author.ID }):
 			refused = append(refused, refusal{m.Author, reason})
 		}

@@ -33,7 +33,7 @@ type Price struct {
 	MaxOutput             int     // tokens of an answer at most; 0: not limited
 }
 
-// Store keeps what was used, as in store.Store.
+// Store stores usage, as in store.Store.
 type Store interface {
 	Usage(ctx context.Context, from, cursor string, n int) ([]store.Usage, string, error)
 }
@@ -48,26 +48,25 @@ type SharedStore interface {
 // readEvery is how often what other processes have spent is read.
 const readEvery = 1500 * time.Millisecond
 
-// Rates say what is configured now.
+// Rates are the configured prices and caps.
 type Rates interface {
 	Caps() Caps
 	// Limits returns the limits of a user with some roles.
 	Limits(roles []string) Limits
 	// AreUsersLimited reports whether anybody's messages or tokens of a day are limited.
 	AreUsersLimited() bool
-	// Price returns that of a model by its configured name.
+	// Price returns the price of a model by its configured name.
 	Price(model string) Price
 }
 
-// Usage is what was used of a model, and what it cost in US dollars.
+// Usage is the usage of a model, and its cost in US dollars.
 type Usage struct {
 	store.Usage
 	Channel string  `json:"channel"` // its address, as everywhere in the API
 	USD     float64 `json:"usd"`
 }
 
-// Spending lets requests to models be made within the budgets, and shows what was used. It is
-// safe for concurrent use.
+// Spending admits requests to models within the budgets, and shows usage. It is safe for concurrent use.
 type Spending struct {
 	tracker *Tracker // of US dollars
 	tokens  *Tracker // of users
@@ -90,7 +89,7 @@ type Spent struct {
 	USD    float64 // at the prices at that time
 }
 
-// Spent returns what was used of each model, by its configured name.
+// Spent returns the usage of each model, by its configured name.
 func (s *Spending) Spent() map[string]Spent {
 	s.spentMu.Lock()
 	defer s.spentMu.Unlock()
@@ -105,7 +104,7 @@ func (s *Spending) countSpent(on store.Usage, usd float64) {
 	s.spent[on.Model] = Spent{Tokens: sum.Tokens.Add(on.Tokens), USD: sum.USD + usd}
 }
 
-// LoadSpending returns a Spending that knows what was spent today before the bot was started.
+// LoadSpending returns a Spending with the spend of today before the start of the bot.
 func LoadSpending(ctx context.Context, s Store, r Rates, log *slog.Logger, now func() time.Time) (*Spending, error) {
 	p := &Spending{tracker: New(now), tokens: newTracker(now, formatTokens), store: s, rates: r, log: log, now: now,
 		spent: map[string]Spent{}}
@@ -128,7 +127,7 @@ func LoadSpending(ctx context.Context, s Store, r Rates, log *slog.Logger, now f
 	return p, nil
 }
 
-// SharedKinds returns nothing: what is spent is not counted as a change, since each answer would be one.
+// SharedKinds returns nothing: spend is not counted as a change, since each answer would be one.
 func (*Spending) SharedKinds() []string { return nil }
 
 // Reload reads what other processes have spent today, where anything is limited and it was not read just now.
@@ -193,7 +192,7 @@ func (s *Spending) shownFrom() string {
 	return s.now().UTC().AddDate(0, 0, 1-usageDays).Format(time.DateOnly)
 }
 
-// priced returns a sum with its cost at the prices of now, which need not be those of its day.
+// priced returns a sum with its cost at the current prices, which may differ from the prices of its day.
 func (s *Spending) priced(u store.Usage) Usage {
 	return Usage{Usage: u, Channel: u.Channel.String(), USD: s.Cost(u)}
 }
@@ -218,12 +217,11 @@ func (p Price) Cost(tokens llm.Usage) float64 {
 	return (float64(fresh)*p.InputPerM + float64(tokens.Cached)*p.CachedPerM + float64(tokens.Output)*p.OutputPerM) / 1e6
 }
 
-// tokenCount returns what counts towards the tokens of a user. Cached tokens are part of the input and count in full.
+// tokenCount returns the tokens that count for a user. Cached tokens are part of the input and count in full.
 func tokenCount(u llm.Usage) float64 { return float64(u.Input + u.Output) }
 
-// Reserve lets a request be made in the name of a channel and a user, and returns what counts
-// its usage when it has ended. The error is an *llm.Error of kind llm.Capped where a budget, or
-// the user's tokens, are used up.
+// Reserve admits a request for a channel and a user, and returns a function that counts its usage at the end. It
+// returns an *llm.Error of kind llm.Capped if a budget, or the user's tokens, are used up.
 func (s *Spending) Reserve(ctx context.Context, on store.Usage, q llm.Request) (count func(llm.Usage), err error) {
 	price := s.rates.Price(on.Model)
 	on.Tokens = llm.Usage{Input: requestBytes(q) / bytesPerToken, Output: expectedOutput}
@@ -292,7 +290,7 @@ func requestBytes(q llm.Request) int {
 	return n
 }
 
-// Usage returns what was used in the last 30 days, with what it cost at the prices of now.
+// Usage returns the usage of the last 30 days, with its cost at the current prices.
 func (s *Spending) Usage(ctx context.Context) ([]Usage, error) {
 	list := []Usage{}
 	err := s.each(ctx, s.shownFrom(), func(u store.Usage) bool {
@@ -305,7 +303,7 @@ func (s *Spending) Usage(ctx context.Context) ([]Usage, error) {
 // Caps returns the budgets.
 func (s *Spending) Caps() Caps { return s.rates.Caps() }
 
-// Day is what was used on a day.
+// Day is the usage of a day.
 type Day struct {
 	Day   string // 2006-01-02, in UTC
 	Turns int
@@ -333,8 +331,8 @@ func (s *Spending) Days(ctx context.Context) ([]Day, error) {
 	return list, err
 }
 
-// Page returns up to n sums of the last 30 days behind a cursor, with their cost, and the cursor
-// behind them; "": there are no more.
+// Page returns up to n sums of the last 30 days after a cursor, with their cost, and the next cursor, or "" after the
+// last page.
 func (s *Spending) Page(ctx context.Context, cursor string, n int) ([]Usage, string, error) {
 	used, next, err := s.store.Usage(ctx, s.shownFrom(), cursor, n)
 	list := make([]Usage, len(used))
@@ -344,7 +342,7 @@ func (s *Spending) Page(ctx context.Context, cursor string, n int) ([]Usage, str
 	return list, next, err
 }
 
-// Module returns the ability to see what was spent.
+// Module returns the feature that shows usage.
 func (s *Spending) Module() feature.Module {
 	return feature.Module{Features: []feature.Feature{s}, Shared: []store.Shared{s}}
 }
@@ -358,7 +356,7 @@ func (*Spending) Commands() []chat.CommandSpec {
 	}}
 }
 
-// Handle shows what was used where a message was said, and by its author.
+// Handle shows the usage of the message's place and of its author.
 func (s *Spending) Handle(ctx context.Context, m chat.Message) (*chat.Draft, error) {
 	list, err := s.Usage(ctx)
 	if err != nil {

@@ -111,7 +111,7 @@ func (c Command) Before(ctx context.Context, in tool.Intent) (tool.Ruling, error
 	return tool.Ruling{Decision: answer.Decision, Reason: answer.Reason, Args: answer.Args}, nil
 }
 
-// After runs a command after a call and returns the result, changed where the command says so.
+// After runs a command after a call and returns the result, or the command's replacement.
 func (c Command) After(ctx context.Context, in tool.Intent, r tool.Result) (tool.Result, error) {
 	if c.When != After || !c.Matches(in.Tool) {
 		return r, nil
@@ -209,7 +209,7 @@ func safeEnvironment() []string {
 	return env
 }
 
-// limitedBuffer keeps the beginning of what is written to it.
+// limitedBuffer keeps the beginning of the data written to it.
 type limitedBuffer struct {
 	kept  bytes.Buffer
 	limit int

@@ -33,8 +33,8 @@ const timeout = 20 * time.Minute
 
 // Approvals asks people whether a call may be made.
 type Approvals interface {
-	// Ask returns when somebody has decided whom the verdict lets. It returns an error only
-	// when ctx ends. words says who decided, or why the call may not be made.
+	// Ask returns when a permitted approver has decided. It returns an error only when ctx ends. words names the
+	// approver, or the reason for the refusal.
 	Ask(ctx context.Context, in tool.Intent, v tool.Verdict) (ok bool, words string, err error)
 	// Begin records that an approved call is about to be made.
 	Begin(ctx context.Context, in tool.Intent) error
@@ -53,13 +53,12 @@ type Rules interface {
 // Options are what an Invoker needs. All functions may be called concurrently.
 type Options struct {
 	Rules Rules
-	// Check returns the arguments as they are to be sent, or an error that says what is
-	// wrong with them.
+	// Check returns the corrected arguments, or an error that describes the invalid ones.
 	Check func(schema, args json.RawMessage) (json.RawMessage, error)
-	// Free reports whether a tool needs no decision of the policy: those that find others.
+	// Free reports whether a tool needs no decision of the policy, because it only finds others.
 	Free      func(tool.Spec) bool
 	Approvals Approvals
-	// Called is told of each call, refused ones included; nil: nobody is.
+	// Called is invoked after each call, even a refused one. It may be nil.
 	Called func(ctx context.Context, in tool.Intent, c store.ToolCall)
 	Log    *slog.Logger
 	Now    func() time.Time
@@ -71,9 +70,8 @@ type Invoker struct {
 	ended measure.Table[Ending]
 }
 
-// Ending is of which server a tool was, and how its call ended: "done", "failed", "refused" where it was not made, or
-// "ended" with its turn. The bot's own tools have the name of their pack, such as "web"; a tool that there is not has
-// none.
+// Ending is the server of a tool and the end of its call: "done", "failed", "refused" if it was not made, or "ended"
+// with its turn. The bot's own tools have the name of their pack, such as "web". An unknown tool has no server.
 type Ending struct{ Server, Outcome string }
 
 // outcomeFailed is the outcome of a call that failed.
@@ -133,8 +131,8 @@ func shownAtOnce(s tool.Spec, shown int) int {
 	return max(shown, min(s.MaxShown, maxShownFactor*shown))
 }
 
-// Refuse returns the outcome and the record of a call that is not made, for example because
-// there is no such tool: in.Tool may have only a name. why is what the model is told.
+// Refuse returns the outcome and the record of a call that is not made, for example because there is no such tool:
+// in.Tool may have only a name. why is the reason for the model.
 func (i *Invoker) Refuse(
 	ctx context.Context,
 	in tool.Intent,
@@ -252,8 +250,8 @@ func describeRuling(r tool.Ruling) string {
 	return word
 }
 
-// checkArgs sets the arguments of an intent in the form that the tool's schema demands, or returns a result that says
-// what is wrong with them; nil: nothing is.
+// checkArgs sets the arguments of an intent in the form that the tool's schema requires. It returns a result with the
+// error if they are invalid, otherwise nil.
 func (i *Invoker) checkArgs(in *tool.Intent, args json.RawMessage) *tool.Result {
 	fitting, err := i.o.Check(in.Tool.Tool.Spec().Schema, args)
 	if err != nil {

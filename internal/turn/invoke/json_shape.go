@@ -59,7 +59,7 @@ func (o *shape) readValue(path string, depth int) {
 	}
 	s := o.node(path, depth)
 	if depth > maxShapeDepth {
-		path = "" // values below are read, to get behind them, but not described
+		path = "" // nested values are skipped, not described
 	}
 	switch token {
 	case json.Delim('{'):
@@ -77,7 +77,7 @@ func (o *shape) readValue(path string, depth int) {
 		s.countType("array")
 		n := 0
 		for o.d.More() {
-			// The offset is behind the previous token: compactRow removes comma and blanks.
+			// The offset is after the previous token: compactRow removes comma and blanks.
 			begin := int(o.d.InputOffset())
 			o.readValue(path+"[]", depth+1)
 			if n++; len(s.rows) < maxRows && s.types["array"] == 1 {

@@ -11,7 +11,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-// InputError is a mistake of whoever sent a request.
+// InputError is a mistake of the sender of a request.
 type InputError struct{ Err error }
 
 func (e InputError) Error() string { return e.Err.Error() }
@@ -39,9 +39,9 @@ type OperatorCalls struct {
 	At chat.Address
 }
 
-// Call calls a tool of an MCP server, by the name that the server or the models use, and stores the record of the call.
-// It returns an InputError where there is no such tool. What goes wrong with the call is a result with IsError; any
-// other error is that of storing the record, and the result is valid nevertheless.
+// Call calls a tool of an MCP server, by the name that the server or the models use, and stores the record of the
+// call. It returns an InputError for an unknown tool. A failed call is a result with IsError. Any other error means
+// that the record was not stored, and the result is still valid.
 func (o *OperatorCalls) Call(ctx context.Context, server, name string, args json.RawMessage) (tool.Result, error) {
 	defer o.Servers.Lease()()
 	for _, n := range o.Tools.List() {

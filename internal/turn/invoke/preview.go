@@ -12,18 +12,17 @@ import (
 )
 
 const (
-	// minHead is the minimum room for the beginning of a result beside the note on how to
-	// read on.
+	// minHead is the minimum room for the beginning of a result next to the note on how to read on.
 	minHead = 32
 	// minSize is the least that is shown at once: with less, the words on how to read
 	// on would be most of it.
 	minSize = 256
 )
 
-// Head returns what is shown at once of a result that may be larger than size, in bytes: of
-// an HTML page its main text as Markdown, of JSON its shape and first rows, of a table its
-// columns and first rows, of any other text the beginning and the end. It includes a note
-// on how to read on under the id, and is no longer than size, or 256 bytes if size is less.
+// Head returns the part of a result that is shown at once, if the result may be larger than size, in bytes: of an HTML
+// page its main text as Markdown, of JSON its shape and first rows, of a table its columns and first rows, of any
+// other text the beginning and the end. It includes a note on how to read on under the id, and is no longer than size,
+// or 256 bytes if size is less.
 func Head(s, id string, size int) string {
 	size = max(size, minSize)
 	if len(s) <= size {
@@ -64,7 +63,7 @@ func isHTML(start string) bool {
 // markdownForm is the argument of result_read for the main text of a page.
 const markdownForm = "markdown"
 
-// htmlHead returns the head of a page as Markdown or, where it has no main text, as it came.
+// htmlHead returns the head of a page as Markdown, or of its source if it has no main text.
 func htmlHead(s, id string, size int) string {
 	md := toMarkdown(s)
 	if md == "" {
@@ -112,8 +111,8 @@ func lineBefore(s string, at int) int {
 	return at
 }
 
-// lineAfter returns the beginning of the next line at or behind a byte, if one is nearby,
-// else that of the next character.
+// lineAfter returns the beginning of the next line at or after a byte, if one is nearby, otherwise of the next
+// character.
 func lineAfter(s string, at int) int {
 	for at < len(s) && !utf8.RuneStart(s[at]) {
 		at++
@@ -132,7 +131,7 @@ const (
 // table is a text of rows with the same number of fields.
 type table struct {
 	comma   rune
-	columns []string // with what they hold
+	columns []string // with their contents
 	rows    int      // without the first, which names the columns
 }
 

@@ -101,7 +101,7 @@ func (i *Invoker) maskArgs(args json.RawMessage) json.RawMessage {
 	return out
 }
 
-// describeArgs returns a JSON string that stands in for arguments.
+// describeArgs returns a JSON string that replaces arguments.
 func describeArgs(what string) json.RawMessage {
 	b, _ := json.Marshal("(" + what + ")") // a string always can
 	return b

@@ -15,7 +15,7 @@ type CallStore interface {
 	SaveCalls(ctx context.Context, calls []store.ToolCall) error
 }
 
-// Recorded makes calls, and stores their records for whoever has no turn that would hold them.
+// Recorded makes calls, and stores their records for callers without a turn.
 type Recorded struct {
 	*Invoker
 	Store CallStore

@@ -46,8 +46,8 @@ func pageWith(s, with string, offset, size int) string {
 	return s[offset:end] + more(end)
 }
 
-// Reader returns the native tool result_read: it reads pages of a result too large to be
-// shown at once, or searches it, in the conversation where the result was made.
+// Reader returns the native tool result_read. It reads pages of a result too large to show at once, or searches it, in
+// the conversation of the result.
 func Reader(results Results) tool.Tool {
 	yes := true
 	return tool.Func{
@@ -84,7 +84,7 @@ func readResult(ctx context.Context, results Results, args json.RawMessage) (too
 	size := cmp.Or(caller.Shown, defaultPage)
 	r, err := results.ToolResult(ctx, in.ID)
 	switch {
-	// What one conversation has read stays there, even for whoever knows the id.
+	// A conversation's data stays there, even if somebody knows the id.
 	case errors.Is(err, store.ErrNotFound) || err == nil && r.Conversation != caller.Conversation:
 		return tool.Failure("No result is kept under this id any more; make the first call again."), nil
 	case err != nil:

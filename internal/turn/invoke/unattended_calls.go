@@ -16,8 +16,8 @@ type UnattendedCalls struct {
 	Servers Servers
 }
 
-// Call calls a tool by the name that models use. What the tool refuses, or the policy, is in the result. It returns an
-// InputError where there is no such tool.
+// Call calls a tool by the name that models use. A refusal by the tool or the policy is in the result. It returns an
+// InputError for an unknown tool.
 func (u *UnattendedCalls) Call(
 	ctx context.Context,
 	caller tool.Caller,

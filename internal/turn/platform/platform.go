@@ -95,7 +95,7 @@ func (s *Set) CheckPost(ctx context.Context, to chat.Address, tags []string) err
 	return nil
 }
 
-// Link returns the address of a message by its ID, or "" where it has none.
+// Link returns the address of a message by its ID, or "".
 func (s *Set) Link(at chat.Address, id string) string {
 	if l, ok := s.Get(at.Platform).(chat.Linker); ok {
 		return l.Link(at, id)
@@ -120,7 +120,7 @@ func (s *Set) Context(ctx context.Context, m chat.Message, q chat.ContextQuery) 
 	return chat.Context{}
 }
 
-// Formatting returns what a model has to know of how a platform shows text; empty: nothing.
+// Formatting returns the rules of a platform's text for a model, or "".
 func (s *Set) Formatting(name string) string {
 	if f, ok := s.Get(name).(chat.Formatter); ok {
 		return f.Formatting()
@@ -155,9 +155,9 @@ func (s *Set) Run(ctx context.Context, accept func(context.Context, chat.Message
 	s.mu.Unlock()
 }
 
-// A refused platform is tried again after firstRetry, and then twice as late each time: some
-// refusals are mistakes of the platform, and an operator may mend the others without a restart.
-// Discord forbids an address that is refused 10,000 times in ten minutes.
+// A refused platform is retried after firstRetry, and then after twice the wait each time. Some refusals are mistakes
+// of the platform, and an operator may fix the others without a restart. Discord blocks an address that is refused
+// 10,000 times in ten minutes.
 const (
 	firstRetry = time.Minute
 	maxRetry   = 15 * time.Minute
@@ -218,8 +218,8 @@ func (s *Set) Replace(name string, p chat.Platform) {
 	s.mu.Lock()
 	old := s.running[name]
 	s.mu.Unlock()
-	// The old connection ends before the new one begins: two at a time would receive
-	// every message twice. The lock is not held meanwhile, since ending calls back.
+	// The old connection ends before the new one begins, because two at a time would receive every message twice. The
+	// lock is not held, because ending calls back.
 	if old != nil {
 		old.stop()
 		<-old.done

@@ -13,7 +13,7 @@ type Grants interface {
 	AllowReading(in tool.Intent) bool
 }
 
-// FromConfig returns the policy of a configuration: tools.policy, tools.mode, and what is said of servers.
+// FromConfig returns the policy of a configuration: tools.policy, tools.mode, and the settings of servers.
 func FromConfig(c *config.Config, grants Grants) *Policy {
 	o := Options{
 		Grants: grants,

@@ -34,10 +34,10 @@ type Rule struct {
 	Approvers []string // who may approve: "roles:NAME" or "users:ID"; empty: the asker or an administrator
 }
 
-// Server is what the operator says of an MCP server.
+// Server holds the operator's settings of an MCP server.
 type Server struct {
 	Known       bool // it has an entry in config.json
-	Trust       bool // what it says of its tools is believed
+	Trust       bool // its claims about its tools count
 	Closed      bool // it reaches nothing outside of itself
 	Reads       []string
 	AlwaysAllow []string
@@ -46,8 +46,8 @@ type Server struct {
 // Options configure a Policy.
 type Options struct {
 	Rules []Rule
-	Open  bool // what no rule decides is allowed
-	// Server returns what the operator says of an MCP server.
+	Open  bool // the decision if no rule matches
+	// Server returns the operator's settings of an MCP server.
 	Server func(name string) Server
 	Grants Grants // nil: none
 }
@@ -125,8 +125,8 @@ func newCall(in tool.Intent) call {
 	})}
 }
 
-// decide returns what the first rule that holds says, or the mode where none does. The reason is
-// for people and names the rule by its place in the configuration.
+// decide returns the decision of the first matching rule, or of the mode if none matches. The reason is for people and
+// names the rule by its place in the configuration.
 func (p *Policy) decide(in call) tool.Verdict {
 	at := p.ruleIndex(in)
 	if at < 0 {
@@ -147,7 +147,7 @@ func (p *Policy) decide(in call) tool.Verdict {
 	return v
 }
 
-// RuleIndex returns the index of the rule that decides about a call, or -1 where none does.
+// RuleIndex returns the index of the rule that decides on a call, or -1.
 func (p *Policy) RuleIndex(in tool.Intent) int { return p.ruleIndex(newCall(in)) }
 
 // ruleIndex returns the place of the first rule that holds, or -1.
@@ -219,9 +219,8 @@ func matchesChannel(patterns []string, c tool.Caller) bool {
 	})
 }
 
-// matchesHosts reports whether the addresses in a call's arguments meet a rule: any of them where it
-// refuses or asks. A rule that allows wants web addresses of its hosts and nothing else that could be an address: one
-// that is not named must not be let through beside one that is.
+// matchesHosts reports whether the addresses in a call's arguments match a rule. For a rule that refuses or asks, one
+// address is enough. A rule that allows requires that every possible address is a web address of its hosts.
 func matchesHosts(r Rule, addresses []string) bool {
 	matches := func(host string) bool {
 		return slices.ContainsFunc(r.Hosts, func(p string) bool { return Match(strings.ToLower(p), host) })
@@ -245,8 +244,8 @@ func describeHint(r Rule) string {
 	return fmt.Sprintf(", as a tool of kind %s", r.Hint)
 }
 
-// MatchesAny reports whether one of the patterns matches a tool: its name as models see it, its server or pack, or
-// both with a dot between. * stands for any number of characters, also none.
+// MatchesAny reports whether one of the patterns matches a tool: its name for models, its server or pack, or both
+// joined by a dot. * matches any number of characters, including none.
 func MatchesAny(patterns []string, n tool.Named) bool { return matchesNames(patterns, toolNames(n)) }
 
 // toolNames returns what a pattern may name a tool by.

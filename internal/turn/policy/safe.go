@@ -43,7 +43,7 @@ func (p *Policy) decideWithoutRule(in call) tool.Verdict {
 	return p.ask(in, r, "it could carry what was said here "+target)
 }
 
-// reading is what is known of a tool without a rule.
+// reading describes the effects of a tool without a rule.
 type reading struct {
 	class  string // see Class
 	trust  bool   // that it only reads is believed also after foreign text
@@ -52,8 +52,8 @@ type reading struct {
 	server Server
 }
 
-// read returns what is known of the tool of a call: from the operator, from people who approved its reading tools here,
-// and from the server only if the operator trusts it.
+// read returns the known effects of the called tool: from the operator, from people who approved its reading tools
+// here, and from the server only if the operator trusts it.
 func (p *Policy) read(in call) reading {
 	spec := in.Tool.Tool.Spec()
 	r := reading{class: p.Class(spec)}
@@ -65,7 +65,7 @@ func (p *Policy) read(in call) reading {
 	}
 	r.server = p.o.Server(spec.Server)
 	r.trust, r.within = r.server.Trust, open == nil || !*open
-	// A tool that does not say so reaches the outside: that is the default of openWorldHint.
+	// A tool without the hint reaches the outside, which is the default of openWorldHint.
 	r.closed = r.server.Closed || r.trust && open != nil && !*open
 	if granted {
 		r.class, r.trust = readOnly, true
@@ -97,10 +97,10 @@ func (c call) intent() tool.Intent {
 	return in
 }
 
-// isPlace reports whether a call was made in a place where people can decide about more calls than one.
+// isPlace reports whether people can decide on more than one call in the call's place.
 func isPlace(c tool.Caller) bool { return !c.Unattended && !c.Conversation.IsZero() }
 
-// ask returns a question, with what foreign text the turn has read and how it could be ended for good.
+// ask returns a question with the foreign text that the turn has read, and a way to avoid it permanently.
 func (p *Policy) ask(in call, r reading, reason string) tool.Verdict {
 	spec, c := in.Tool.Tool.Spec(), in.Caller
 	foreign := len(c.Taint) > 0
@@ -152,13 +152,12 @@ func configLine(in call, r reading) string {
 // readBefore begins the part of a reason that names what foreign text a turn has read.
 const readBefore = "; text of others was read before: "
 
-// goesToNamedAddresses reports whether a call of a native tool names addresses alone that a
-// person, a search or a page that was read named, to the letter: then its address tells nothing
-// that was not known there.
+// goesToNamedAddresses reports whether all addresses in a call of a native tool were literally named by a person, a
+// search or a page that was read. Such an address reveals nothing new.
 func goesToNamedAddresses(in call) bool {
 	named := 0
 	for _, s := range in.texts() {
-		// A text beside the address could carry data as well. Feeds that come with the program lead nowhere.
+		// Another text could carry data as well as an address. Bundled feeds lead nowhere.
 		if !isBundled(in, s) && (address.Web(s) == nil || !in.isNamed(s)) {
 			return false
 		}

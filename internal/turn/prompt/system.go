@@ -35,13 +35,13 @@ type System struct {
 	Tools        map[string]bool // names of the declared tools
 	Place        chat.Place
 	Direct       bool
-	Operator     bool   // whoever asks is signed in with the admin token
+	Operator     bool   // the asker is signed in with the admin token
 	Platform     string // such as "slack"
 	Formatting   string // rules of the platform
 	Unattended   bool   // a scheduled task: nobody can answer a question
 }
 
-// Limits of what is quoted in a system prompt, in characters.
+// Limits of quotes in a system prompt, in characters.
 const (
 	maxNameChars  = 80
 	maxTopicChars = 250
@@ -88,7 +88,7 @@ func compact(sections []section) []section {
 	return kept
 }
 
-// skills returns the section that names the agent's skills; empty: it has none.
+// skills returns the section that names the agent's skills, or "".
 func (s System) skills() string {
 	if len(s.Skills) == 0 {
 		return ""
@@ -102,7 +102,7 @@ func (s System) skills() string {
 	return b.String()
 }
 
-// rules returns the section of rules, of which each is there only where it can apply.
+// rules returns the section with the rules that can apply.
 func (s System) rules() string {
 	rules := []string{dataRule}
 	if len(s.Tools) > 0 {
@@ -165,14 +165,14 @@ func (s System) place() string {
 	return out
 }
 
-// quoteMarks are replaced in what stands between some.
+// quoteMarks are replaced inside quotes.
 var quoteMarks = strings.NewReplacer("“", `"`, "”", `"`)
 
 // shorten returns foreign text as one line of at most maxChars characters that cannot end
 // the quotation marks around it.
 func shorten(s string, maxChars int) string {
 	s = text.OneLine(s)
-	if strings.Contains(s, "“") || strings.Contains(s, "”") { // the replacer copies what it does not change, too
+	if strings.Contains(s, "“") || strings.Contains(s, "”") { // the replacer also copies unchanged text
 		s = quoteMarks.Replace(s)
 	}
 	return text.Shorten(s, maxChars)

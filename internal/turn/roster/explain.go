@@ -25,14 +25,14 @@ type ToolItem struct {
 	Score       float64 `json:"score,omitempty"` // of a search
 }
 
-// Verdict says whether a tool may be used, and what decides.
+// Verdict says whether a tool may be used, with the reason.
 type Verdict struct {
 	Tool    string `json:"tool"`
 	User    string `json:"user"`
 	Channel string `json:"channel"`
 	Agent   string `json:"agent"`
 	Verdict string `json:"verdict"` // allow, ask, deny
-	// Approvers are who may approve where it is ask, in words.
+	// Approvers are the people who can approve an ask, in words.
 	Approvers string    `json:"approvers,omitempty"`
 	Layers    []Finding `json:"layers"` // in the order in which they are asked
 }
@@ -131,11 +131,11 @@ func (r *Roster) Why(sim Simulation) (Verdict, error) {
 	return verdict, nil
 }
 
-// explainWithheld says why a tool that an MCP server has is offered to nobody.
+// explainWithheld returns the reason why an MCP server's tool is withheld.
 func (r *Roster) explainWithheld(name, user string, channel chat.Address) (Verdict, error) {
 	for _, s := range r.o.Servers.Servers() {
 		for _, t := range r.o.Servers.ToolsOf(s.Name) {
-			// A tool that is withheld has no registered name, so the one that it would get is compared.
+			// A withheld tool has no registered name, so compare the name that it would get.
 			if tool.SafeName(s.Name, t.Name) != name {
 				continue
 			}
@@ -187,7 +187,7 @@ func (q inquiry) intent() tool.Intent {
 		in.Caller.Authors = append(in.Caller.Authors, q.channel.Platform+"/"+who)
 	}
 	if q.sim.Tainted {
-		// The policy looks at whether there is any taint, not at what it says.
+		// The policy checks only whether there is any taint, not its text.
 		in.Caller.Taint = []string{"text of others, as was assumed"}
 	}
 	return in
@@ -266,7 +266,7 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// askAgent says whether the agent that answers there has the tool.
+// askAgent reports whether the answering agent has the tool.
 func (q inquiry) askAgent(name, why string) Finding {
 	const layer = "agent"
 	spec := q.tool.Tool.Spec()
@@ -292,7 +292,7 @@ func (q inquiry) askAgent(name, why string) Finding {
 	return finding(layer, true, about+"it is linked to MCP server "+spec.Server)
 }
 
-// askPolicy says which rule of the policy decides, and where none does, what safe mode says.
+// askPolicy names the deciding rule of the policy, or the decision of safe mode if no rule matches.
 func (q inquiry) askPolicy() Finding {
 	rules, in := q.r.o.Rules(), q.intent()
 	v := rules.Decide(in)
@@ -337,7 +337,7 @@ func describeRule(r config.Policy) string {
 	return words
 }
 
-// askHooks names the hooks that run around a call; what they decide is known only then.
+// askHooks names the hooks around a call. Their decisions are known only during a call.
 func (q inquiry) askHooks() Finding {
 	var names []string
 	for i, h := range q.state.config.Tools.Hooks {

@@ -30,7 +30,7 @@ type File struct {
 // knowledge.Repository.
 type Files struct{ *Roster }
 
-// List returns the files of an agent, sorted by name, with those that its entry names.
+// List returns the files of an agent, sorted by name, including the files named in its entry.
 func (f Files) List(agent string) ([]File, error) {
 	if !f.Exists(agent) {
 		return nil, ErrNotFound
@@ -76,8 +76,8 @@ func (f Files) find(agent, name string) (File, error) {
 	return File{}, ErrNoFile
 }
 
-// Put keeps a file of an agent, also of one of the configuration's, in the place of one of that name, and returns it;
-// File.Error says why it is not known.
+// Put stores a file of an agent, even a configured one, replaces a file of that name, and returns it. File.Error is
+// the reason why it cannot be used.
 func (f Files) Put(ctx context.Context, agent, name string, data []byte) (File, error) {
 	if !f.Exists(agent) {
 		return File{}, ErrNotFound
@@ -88,8 +88,8 @@ func (f Files) Put(ctx context.Context, agent, name string, data []byte) (File, 
 	return f.find(agent, name)
 }
 
-// Open returns a file as it was uploaded, and what is known of it. The caller closes it. Files that the configuration
-// names are ErrNoFile: they are read where they are.
+// Open returns an uploaded file and its description. The caller closes it. Files named in the configuration are
+// ErrNoFile, because they are not stored here.
 func (f Files) Open(agent, name string) (io.ReadCloser, File, error) {
 	v, err := f.find(agent, name)
 	if err != nil {
@@ -105,7 +105,8 @@ func (f Files) Open(agent, name string) (io.ReadCloser, File, error) {
 	return file, v, nil
 }
 
-// RestoreFiles makes the uploaded files on this machine those of the store, where it keeps them for several machines.
+// RestoreFiles synchronizes the uploaded files of this machine with the store, if the store keeps them for several
+// machines.
 func (r *Roster) RestoreFiles(ctx context.Context) error {
 	return r.o.Knowledge.Restore(ctx, slices.Collect(maps.Keys(r.state.Load().members)))
 }

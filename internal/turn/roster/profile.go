@@ -29,7 +29,7 @@ const (
 	offlineProvider = "offline"
 )
 
-// profiles returns the agents ready for work, without what people have set.
+// profiles returns the agents ready for work, without people's settings.
 func (r *Roster) profiles(c *config.Config, members map[string]member) map[string]agent.Profile {
 	profiles := map[string]agent.Profile{}
 	for name, m := range members {
@@ -58,7 +58,7 @@ func (r *Roster) profiles(c *config.Config, members map[string]member) map[strin
 	return profiles
 }
 
-// promptSkills returns what a model is told of skills before it reads them.
+// promptSkills returns the descriptions of skills for a model.
 func promptSkills(skills []skill.Skill) []prompt.Skill {
 	var list []prompt.Skill
 	for _, s := range skills {
@@ -67,8 +67,7 @@ func promptSkills(skills []skill.Skill) []prompt.Skill {
 	return list
 }
 
-// modelChain returns a model with what stands in for it; a name that the configuration no
-// longer has stands for the default one.
+// modelChain returns a model with its fallbacks. A name that is not configured means the default model.
 func modelChain(c *config.Config, model string) []string {
 	if _, ok := c.Models[model]; !ok {
 		model = "default"
@@ -76,8 +75,8 @@ func modelChain(c *config.Config, model string) []string {
 	return c.ModelChain(model)
 }
 
-// utilityModels returns the models for titles and for summaries of what is old: the cheaper
-// one with what stands in for it, then the agent's own. None: there is no cheaper one.
+// utilityModels returns the models for titles and summaries: the cheaper one with its fallbacks, then the agent's own.
+// It returns none if there is no cheaper one.
 func utilityModels(c *config.Config, a config.Agent) []string {
 	name := cmp.Or(a.UtilityModel, utilityModel)
 	if _, ok := c.Models[name]; !ok {
@@ -100,8 +99,8 @@ func toolPrompt(c *config.Config) string {
 	return c.Tools.SystemPrompt
 }
 
-// Route returns how a message is to be worked on. A message of a task has the agent that the task names, its limits and
-// its tools, and the settings of the channel that it posts to; every other one those of its channel and author.
+// Route returns the profile for a message. A message of a task gets the agent, limits and tools of the task, and the
+// settings of its target channel. Every other message gets the settings of its channel and author.
 func (r *Roster) Route(m chat.Message) agent.Profile {
 	s := r.state.Load()
 	if t, ok := r.o.Tasks.Task(m.Conversation); ok {
@@ -117,8 +116,8 @@ func (r *Roster) Route(m chat.Message) agent.Profile {
 	return r.profileWith(s, name, r.o.Settings.Effective(m.Conversation, m.Author.ID))
 }
 
-// profileWith returns the profile of an agent with what was set. The operator is told of a model that was chosen and is not
-// there: another replica may have it, or the configuration has changed since.
+// profileWith returns the profile of an agent with settings applied. The log reports a chosen model that is missing:
+// another replica may have it, or the configuration has changed since.
 func (r *Roster) profileWith(s *state, name string, set settings.Layer) agent.Profile {
 	if _, ok := s.config.Models[set.Model]; !ok && set.Model != "" && s.isFirst("model "+set.Model) {
 		r.o.Log.Warn("model chosen in settings is not in config.json; using the default one", "model", set.Model)
@@ -126,7 +125,7 @@ func (r *Roster) profileWith(s *state, name string, set settings.Layer) agent.Pr
 	return withSettings(s.config, s.profiles[name], s.members[name], set)
 }
 
-// agentOf returns the agent of a digest: the one that it names, else that of its channel.
+// agentOf returns the agent of a digest: the named one, otherwise the agent of its channel.
 func (r *Roster) agentOf(s *state, name string, channel chat.Address) string {
 	if _, ok := s.members[name]; ok {
 		return name
@@ -139,8 +138,8 @@ func (r *Roster) agentOf(s *state, name string, channel chat.Address) string {
 	return instead
 }
 
-// Writers returns the language models that write for an agent, or for the one that answers
-// in a channel where name is none of an agent; none: it has no language model.
+// Writers returns the language models that write for an agent, or for the agent of a channel if the name is unknown.
+// It returns none if there is no language model.
 func (r *Roster) Writers(name string, channel chat.Address) []string {
 	s := r.state.Load()
 	chain := s.config.ModelChain(s.members[r.agentOf(s, name, channel)].Model)
@@ -153,8 +152,7 @@ func (r *Roster) Model(name string) (agent.Model, bool) {
 	return m, ok
 }
 
-// Embedder returns a configured model that makes vectors of texts, by its name; false where there is none, or it makes
-// no vectors. count is called with what each request has used.
+// Embedder returns a configured embedding model by its name, or false. count is called with the usage of each request.
 func (r *Roster) Embedder(
 	name string,
 	count func(context.Context, store.Usage) error,
@@ -167,7 +165,7 @@ func (r *Roster) Embedder(
 	embed := func(ctx context.Context, texts []string) ([][]float32, error) {
 		vectors, used, err := embedder.Embed(ctx, texts)
 		if used != (llm.Usage{}) {
-			// It was paid for, also where nobody waits for the answer any more.
+			// The usage costs money even if nobody waits for the answer any more.
 			err := count(context.WithoutCancel(ctx), store.Usage{Model: m.ID(), Tokens: used})
 			if err != nil {
 				r.o.Log.Error("failed to count the usage of an embedding model", "error", err)
@@ -193,8 +191,8 @@ func (r *Roster) DiscoveryThreshold() int {
 	}
 }
 
-// withSettings returns a profile with what was set for a user, a channel or the bot. p is a copy, but what it points to
-// is shared among turns and stays as it is.
+// withSettings returns a profile with the settings of a user, a channel and the bot. p is a copy, but turns share the
+// data behind its pointers, which must not change.
 func withSettings(c *config.Config, p agent.Profile, m member, set settings.Layer) agent.Profile {
 	if set.Model != "" {
 		p.Models = modelChain(c, set.Model)
@@ -216,14 +214,14 @@ func withSettings(c *config.Config, p agent.Profile, m member, set settings.Laye
 	return p
 }
 
-// toolAccess is what an agent may use beside the native tools that its entry names.
+// toolAccess is the set of tools of an agent other than the native tools in its entry.
 type toolAccess struct {
 	server   func(name string) bool // MCP servers
-	fallback []string               // patterns of servers and native packs, where they are in use
+	fallback []string               // patterns of enabled servers and native packs
 }
 
-// toolAccess returns what an agent may use: with no list of servers every one; else those
-// that it enables; else those that match its fallbacks (contract, section 1, agents).
+// toolAccess returns the tools of an agent. Without a list of servers it has every server, otherwise the listed ones.
+// If none of these is enabled, it has the servers that match its fallbacks.
 func (r *Roster) toolAccess(c *config.Config, a config.Agent) toolAccess {
 	if a.MCPServers == nil {
 		return toolAccess{server: func(string) bool { return true }}
@@ -248,8 +246,7 @@ func matchAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return policy.Match(p, name) })
 }
 
-// isDisabled reports whether an MCP server is switched off by its entry, in a configuration
-// or, where that has none of the name, as it was added.
+// isDisabled reports whether an MCP server is disabled by its entry: the configured one, otherwise the added one.
 func (r *Roster) isDisabled(c *config.Config, server string) bool {
 	if e, ok := c.MCPServers[server]; ok {
 		return e.Disabled
@@ -268,7 +265,7 @@ func toolFilter(m member, enabled bool) func(tool.Named) bool {
 		switch {
 		case !spec.Native:
 			return m.access.server(spec.Server)
-		case spec.Server == "mcp" && m.MCPServers == nil: // it reads from no server but those that the agent may use
+		case spec.Server == "mcp" && m.MCPServers == nil: // only from servers that the agent can use
 			return true
 		case spec.Server == "skill":
 			return len(m.skills) > 0

@@ -54,7 +54,7 @@ var (
 	ErrNoTool     = errors.New("there is no such tool")
 )
 
-// InputError is a mistake of whoever sent a request.
+// InputError is a mistake of the sender of a request.
 type InputError struct{ Err error }
 
 func (e InputError) Error() string { return e.Err.Error() }
@@ -70,14 +70,14 @@ type Toolbox interface {
 
 // Tasks tells for which digest a conversation is held in which no person takes part.
 type Tasks interface {
-	// Task returns the agent that the digest names, the channel that it is posted to, and
-	// the tokens that it may use; false: the conversation is no digest's.
+	// Task returns the agent of the digest, its target channel, and its token limit. It returns false if the
+	// conversation belongs to no digest.
 	Task(at chat.Address) (t Task, ok bool)
 }
 
 // Task is work of an agent that is done on a schedule.
 type Task struct {
-	Agent     string       // empty: that of Channel
+	Agent     string       // empty for the agent of Channel
 	Channel   chat.Address // whose settings count
 	MaxTokens int          // 0: no limit
 	Tools     []string     // that it may use without an approval
@@ -92,8 +92,8 @@ type Options struct {
 	Tools     Toolbox
 	Tasks     Tasks
 	Rules     func() *policy.Policy // as configured now
-	// RoomPlatform is the platform of the web rooms, for which people choose agents; CheckRoom
-	// says what is wrong with a room's name.
+	// RoomPlatform is the platform of the web rooms, for which people choose agents. CheckRoom validates a room's
+	// name.
 	RoomPlatform string
 	CheckRoom    func(room string) error
 	Log          *slog.Logger
@@ -113,11 +113,11 @@ type state struct {
 	members  map[string]member
 	rooms    map[string]string // web room → agent that was chosen for it
 	profiles map[string]agent.Profile
-	// missing are what was chosen and is not there, as the operator knows.
+	// missing are the chosen but missing models, for the operator.
 	missing *sync.Map
 }
 
-// isFirst reports whether what is missing was not asked about before.
+// isFirst reports whether the missing model is requested for the first time.
 func (s *state) isFirst(missing string) bool {
 	_, known := s.missing.LoadOrStore(missing, true)
 	return !known
@@ -163,7 +163,7 @@ func (r *Roster) apply(c *config.Config, models map[string]agent.Model) error {
 	return nil
 }
 
-// refresh reads what is kept again, after a change of it; r.changes is held.
+// refresh reloads the stored data after a change. r.changes must be held.
 func (r *Roster) refresh() error {
 	now := r.state.Load()
 	return r.apply(now.config, now.models)
@@ -202,7 +202,7 @@ func (r *Roster) members(c *config.Config) (map[string]member, error) {
 	for name, raw := range kept {
 		var a config.Agent
 		_, err := c.ParseEntry(raw, &a)
-		// The configuration counts: whoever edits the file must not find an agent of theirs replaced from the page.
+		// The configuration has priority: the page must not replace an agent of the file.
 		if _, taken := all[name]; taken {
 			err = errTaken
 		}
@@ -243,7 +243,7 @@ func (r *Roster) chosenRooms() (map[string]string, error) {
 	rooms := map[string]string{}
 	for room, raw := range kept {
 		var name string
-		// One that cannot be read must not keep the bot from starting, nor any other agent from being changed.
+		// An unreadable agent must not prevent the start of the bot, or changes of other agents.
 		if err := json.Unmarshal(raw, &name); err != nil {
 			r.o.Log.Error("failed to read the agent of a web room; using the configured one", "room", room, "error", err)
 			continue
@@ -264,9 +264,9 @@ func (r *Roster) agentAt(s *state, at chat.Address, roles []string) (name, why s
 	return s.configuredAt(at, roles)
 }
 
-// configuredAt returns the agent of a conversation for which none was chosen. Agents that rules of channels name come
-// first, then those that name the channel themselves, by name. The first one for a role of the asker answers; otherwise
-// the first one for everybody; otherwise the default one.
+// configuredAt returns the agent of a conversation without a chosen one. Agents named by rules of channels come first,
+// then agents that name the channel themselves, by name. The first one for a role of the asker answers, otherwise the
+// first one for everybody, otherwise the default one.
 func (s *state) configuredAt(at chat.Address, roles []string) (name, why string) {
 	var names, whys []string
 	address := at.String()
@@ -350,12 +350,12 @@ type Agent struct {
 	Tools           []string `json:"tools"`
 	Knowledge       []string `json:"knowledge,omitempty"`
 	Skills          []string `json:"skills,omitempty"`   // folders, or patterns of them
-	Channels        []string `json:"channels,omitempty"` // patterns of where it answers, beside config.json's rules
+	Channels        []string `json:"channels,omitempty"` // patterns of its places, in addition to config.json's rules
 	Limits          Limits   `json:"limits"`
 	Context         Context  `json:"context"`
 }
 
-// Context says how much of a conversation an agent's model is told.
+// Context limits the part of a conversation that an agent's model gets.
 type Context struct {
 	Messages int `json:"messages"` // recent ones that a mention brings along
 	Turns    int `json:"turns"`
@@ -481,7 +481,7 @@ func (r *Roster) Replace(ctx context.Context, name string, entry json.RawMessage
 }
 
 // checkChangeable returns ErrConfigured for an agent of config.json, which the API cannot change, and the error of Get
-// where there is no such agent.
+// for an unknown agent.
 func (r *Roster) checkChangeable(name string) error {
 	a, err := r.Get(name)
 	if err == nil && a.Source != FromAPI {
@@ -496,7 +496,7 @@ func (r *Roster) save(ctx context.Context, name string, entry json.RawMessage, o
 	for _, s := range r.o.Servers.Servers() {
 		servers = append(servers, s.Name)
 	}
-	// Servers added over the API count too: the entry may name one that config.json does not have.
+	// Servers from the API count too: the entry may name one that config.json does not have.
 	if _, _, err := r.state.Load().config.ParseAgentEntry(entry, servers); err != nil {
 		return Agent{}, InputError{err}
 	}
@@ -535,8 +535,8 @@ func (r *Roster) Remove(ctx context.Context, name string) error {
 // Rooms returns the web rooms for which an agent was chosen.
 func (r *Roster) Rooms() map[string]string { return maps.Clone(r.state.Load().rooms) }
 
-// Choose has an agent answer in a web room; an empty name: as the configuration says. The
-// error is ErrNotFound, or says what is wrong with the room's name.
+// Choose sets the agent of a web room. An empty name means the configured one. It returns ErrNotFound, or an error
+// about the room's name.
 func (r *Roster) Choose(ctx context.Context, room, name string) error {
 	r.changes.Lock()
 	defer r.changes.Unlock()
@@ -562,8 +562,7 @@ func (r *Roster) Choose(ctx context.Context, room, name string) error {
 	return r.refresh()
 }
 
-// Offered returns the agents that may answer in a web room: all names, the one chosen for
-// it, if any, and the one that answers where none is chosen.
+// Offered returns the agents for a web room: all names, the chosen one, if any, and the default one.
 func (r *Roster) Offered(room string) (names []string, chosen, configured string) {
 	s := r.state.Load()
 	configured, _ = s.configuredAt(chat.Address{Platform: r.o.RoomPlatform, Channel: room}, nil)
