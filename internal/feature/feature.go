@@ -34,7 +34,7 @@ type FormHandler interface {
 	Forms() []string
 }
 
-// UrgentHandler is a Feature that handles some messages at once, beside the queue of their conversation.
+// UrgentHandler is a Feature that handles some messages immediately, outside the queue of their conversation.
 type UrgentHandler interface {
 	// Urgent reports whether a message is such: it is about work under way, such as a
 	// decision that a call waits for.
@@ -50,12 +50,11 @@ type Button struct {
 
 // FormOpener is a Feature that answers a command or the press of a button with a form.
 type FormOpener interface {
-	// OpenForm returns the form that a message asks for; nil: it asks for none. An error is
-	// a sentence for whoever asked, shown to them alone.
+	// OpenForm returns the form for a message, or nil. An error is a sentence that only the asker sees.
 	OpenForm(ctx context.Context, m chat.Message) (*chat.Form, error)
 }
 
-// FormChecker is a Feature that finds faults in what was filled in before it handles it.
+// FormChecker is a Feature that validates a submitted form before it handles it.
 type FormChecker interface {
 	// CheckForm returns a sentence for each field of a form whose value cannot be used.
 	CheckForm(ctx context.Context, m chat.Message) map[string]string
@@ -70,12 +69,13 @@ type MessageCommander interface {
 
 // Asker is a Feature whose form holds a question for the agent.
 type Asker interface {
-	// Question returns a form that was sent as the question that it stands for; false: it is handled otherwise.
+	// Question returns the question that a submitted form represents. It returns false if the form is handled
+	// otherwise.
 	Question(m chat.Message) (chat.Message, bool)
 }
 
-// Completer is a Feature that completes what somebody types of a command's option.
+// Completer is a Feature that completes a command's option.
 type Completer interface {
-	// Complete returns the values that fit what was typed, best first.
+	// Complete returns the values that match the typed text, best first.
 	Complete(ctx context.Context, at chat.Address, command, option, typed string) []string
 }

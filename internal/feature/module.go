@@ -23,7 +23,7 @@ type Module struct {
 	Checks map[string]Check
 	// Tasks run as long as the bot does.
 	Tasks []Task
-	// Purge deletes what was made of a message that was deleted. It is nil if nothing was.
+	// Purge deletes the data derived from a deleted message. It is nil if there is none.
 	Purge func(ctx context.Context, message string) error
 	// About returns a line for the help on who answers a message. One module has it.
 	About func(m chat.Message) string

@@ -132,14 +132,13 @@ func formsOf(f Feature) []string {
 	return nil
 }
 
-// isUrgent reports whether a message is for a feature and must not wait behind the queue.
+// isUrgent reports whether a message is for a feature and must not wait in the queue.
 func isUrgent(f Feature, m chat.Message) bool {
 	h, ok := f.(UrgentHandler)
 	return ok && h.Urgent(m)
 }
 
-// Urgent reports whether a message must be handled at once, beside the queue of its
-// conversation.
+// Urgent reports whether a message must be handled immediately, outside the queue of its conversation.
 func (r *Registry) Urgent(m chat.Message) bool {
 	for _, f := range r.features {
 		if isUrgent(f, m) {
@@ -149,8 +148,7 @@ func (r *Registry) Urgent(m chat.Message) bool {
 	return false
 }
 
-// OpenForm returns the form that a message asks for; nil: it asks for none. An error is a
-// sentence for whoever asked.
+// OpenForm returns the form for a message, or nil. An error is a sentence for the asker.
 func (r *Registry) OpenForm(ctx context.Context, m chat.Message) (*chat.Form, error) {
 	if opener, ok := r.owner(m).(FormOpener); ok {
 		return opener.OpenForm(ctx, m)
@@ -158,7 +156,7 @@ func (r *Registry) OpenForm(ctx context.Context, m chat.Message) (*chat.Form, er
 	return nil, nil
 }
 
-// CheckForm returns what is wrong with a form that was sent, by the names of its fields.
+// CheckForm returns the errors of a submitted form, by the names of its fields.
 func (r *Registry) CheckForm(ctx context.Context, m chat.Message) map[string]string {
 	if checker, ok := r.owner(m).(FormChecker); ok {
 		return checker.CheckForm(ctx, m)
@@ -166,8 +164,7 @@ func (r *Registry) CheckForm(ctx context.Context, m chat.Message) map[string]str
 	return nil
 }
 
-// Complete returns what somebody may mean who has typed a part of a command's option, best
-// first.
+// Complete returns the completions of a partly typed option of a command, best first.
 func (r *Registry) Complete(ctx context.Context, at chat.Address, command, option, typed string) []string {
 	// An option means the same in every command, so any feature may know its values.
 	for _, f := range r.features {
@@ -253,7 +250,7 @@ func (r *Registry) unknown(m chat.Message) *chat.Draft {
 	return nil
 }
 
-// refuse returns an answer for the asker alone that says why nothing was done.
+// refuse returns an answer, visible only to the asker, with the reason of the refusal.
 func refuse(words string) *chat.Draft {
 	return &chat.Draft{Ephemeral: true, Failed: true, Text: words}
 }
@@ -266,7 +263,7 @@ func reference() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Help returns what people can say to the bot.
+// Help returns the list of commands and phrases.
 func (r *Registry) Help(m chat.Message) chat.Draft {
 	lines := []string{"**What you can say**", "", "- mention me, reply to me or write me directly" + r.about(m)}
 	for _, c := range r.Commands() {
@@ -283,7 +280,7 @@ func (r *Registry) Help(m chat.Message) chat.Draft {
 	if len(titles) > 0 {
 		lines = append(lines, "- in the menu of a message, on Discord and Slack: "+strings.Join(titles, ", "))
 	}
-	// Also for what was said in a terminal: it shows a room of the chat page.
+	// This also applies to the terminal, because it shows a room of the chat page.
 	lines = append(lines, "- edit your message and I answer it again; delete it and I forget it")
 	return chat.Draft{Ephemeral: true, Text: strings.Join(lines, "\n")}
 }

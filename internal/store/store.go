@@ -294,7 +294,7 @@ type Approval struct {
 	Expires      time.Time       `json:"expires"`
 	Grantable    bool            `json:"grantable,omitempty"` // an approval may cover more calls
 	Reading      bool            `json:"reading,omitempty"`   // the reading tools of its server may be approved
-	Shared       bool            `json:"shared,omitempty"`    // approval for only its asker would not count: see tool.Verdict
+	Shared       bool            `json:"shared,omitempty"`    // an approval for its asker would not count: see tool.Verdict
 	Origin       origin.Origin   `json:"origin,omitzero"`     // sources that the turn had read
 	Line         string          `json:"line,omitempty"`      // of config.json that would avoid such questions
 	Post         string          `json:"post,omitempty"`      // key of the post that asks, for several calls at once

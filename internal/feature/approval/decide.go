@@ -21,9 +21,9 @@ var (
 	ErrNotShown = errors.New("the arguments are too long to be shown here; an administrator can approve it on the page Calls")
 )
 
-// Decide makes the decision of a user at a place about one call or, with wholeQuestion behind its ID, about all that its
-// question is about: no where the scope is Denied, otherwise yes, and calls like it as far as the scope reaches. It
-// returns the approval of the first, or one of the errors above where the decision is not accepted.
+// Decide decides for a user at a place about one call or, with wholeQuestion after its ID, about all calls of its
+// question. The answer is no if the scope is Denied, otherwise yes, including similar calls within the scope. It
+// returns the approval of the first call, or one of the errors above if the decision is not accepted.
 func (q *Queue) Decide(
 	ctx context.Context,
 	id string,
@@ -73,7 +73,7 @@ func (q *Queue) Decide(
 	return decided[0], failed
 }
 
-// check returns an error if a user may not decide so about a call.
+// check returns an error if a user must not make this decision about a call.
 func check(a store.Approval, scope Scope, by chat.User, at chat.Address) error {
 	switch {
 	case !mayDecide(a, by, at):
@@ -94,8 +94,8 @@ func check(a store.Approval, scope Scope, by chat.User, at chat.Address) error {
 // displayName returns how a user is named in posts and logs.
 func displayName(u chat.User) string { return cmp.Or(u.Name, u.ID) }
 
-// mayDecide reports whether a user who is at a place may decide. IDs are unique only within a platform, and roles and
-// administrators are those of a workspace. Where a rule names the approvers, the asker is none by having asked.
+// mayDecide reports whether a user at a place may decide. IDs are unique only within a platform, and roles and
+// administrators only apply to a workspace. If a rule names the approvers, the asker is not automatically one of them.
 func mayDecide(a store.Approval, by chat.User, at chat.Address) bool {
 	isHere := a.Conversation.Platform == at.Platform && a.Conversation.Workspace == at.Workspace
 	switch {
@@ -118,9 +118,9 @@ func mayDecide(a store.Approval, by chat.User, at chat.Address) bool {
 	})
 }
 
-// decide records a decision about calls, tells those that wait and replaces the posts. It returns the calls that were
-// undecided before, in this process and in others.
-// before, if not nil, is called with each of them before its call goes on.
+// decide records a decision about calls, wakes the waiting calls and replaces the posts. It returns the calls that
+// were undecided before, in this process and in others. before, if not nil, is called with each of them before its
+// call proceeds.
 func (q *Queue) decide(
 	ctx context.Context,
 	ids []string,
@@ -144,13 +144,13 @@ func (q *Queue) decide(
 	}
 	for key, a := range posts {
 		d := q.questionDraft(q.askedWith(a))
-		d.Key = key + "/" + a.ID // of the last one that was decided, so that each state has a key of its own
+		d.Key = key + "/" + a.ID // of the last decided call, so that each state has its own key
 		q.post(ctx, a, d, key)
 	}
 	return decided
 }
 
-// saveDecision stores a decision, calls before, and lets the call go on if it waits here. It returns false where the
+// saveDecision stores a decision, calls before, and resumes the call if it waits here. It returns false if the
 // question is unknown or was decided before.
 func (q *Queue) saveDecision(
 	ctx context.Context,

@@ -24,8 +24,8 @@ const (
 	Once           Scope = "once"         // the one call, with its arguments
 	InConversation Scope = "conversation" // calls of the tool by the same person in the same conversation, for a day
 	Always         Scope = "always"       // calls of the tool in the channel and its threads, until it is revoked
-	// Reading: calls of the server's reading tools in the channel and its threads, also after foreign text, until it is
-	// revoked. The tool that was asked about counts as one of them if it does not say what it does.
+	// Reading allows calls of the server's reading tools in the channel and its threads, even after foreign text,
+	// until it is revoked. The tool of the question counts as one of them if its effects are unknown.
 	Reading Scope = "reading"
 )
 
@@ -71,15 +71,15 @@ func (g Grant) allows(in tool.Intent, now time.Time) bool {
 // hasExpired reports whether a grant is over; one without an end never is.
 func (g Grant) hasExpired(now time.Time) bool { return !g.Expires.IsZero() && !now.Before(g.Expires) }
 
-// userKey names a user among those of all platforms.
+// userKey names a user across all platforms.
 func userKey(at chat.Address, u chat.User) string { return at.Platform + "/" + u.ID }
 
 // Grants are the standing approvals. They are safe for concurrent use.
 type Grants struct {
 	store store.Items
 	now   func() time.Time
-	// reloading is held for reading while a grant is changed, in the store and here, and for writing by Reload: what it
-	// has read is no older than what is here. It is taken before mu.
+	// reloading is read-locked while a grant is changed, in the store and here, and write-locked by Reload, so that
+	// Reload never replaces newer data. It is locked before mu.
 	reloading sync.RWMutex
 
 	// mu guards list, for moments only: Allow is asked before every call.
@@ -176,7 +176,7 @@ func (g *Grants) add(ctx context.Context, a store.Approval, scope Scope, by chat
 	return nil
 }
 
-// Revoke ends a grant. It returns store.ErrNotFound where there is none of that ID.
+// Revoke ends a grant. It returns store.ErrNotFound for an unknown ID.
 func (g *Grants) Revoke(ctx context.Context, id string) error {
 	g.reloading.RLock()
 	defer g.reloading.RUnlock()

@@ -108,7 +108,7 @@ func fenced(s string) string {
 	return fence + "json\n" + s + "\n" + fence
 }
 
-// whoDecides returns who can decide about calls, and what the buttons beside Approve and Deny mean.
+// whoDecides names the approvers of calls, and explains the buttons other than Approve and Deny.
 func (q *Queue) whoDecides(open ...store.Approval) string {
 	a := open[0]
 	who := "Only an administrator"
@@ -174,8 +174,8 @@ func describeApprovers(list []string) string {
 	return strings.Join(words, " or ")
 }
 
-// describeReason says why a call needs an approval, and which line of config.json would end such questions; empty where
-// neither is known.
+// describeReason returns the reason why a call needs an approval, and the line of config.json that would avoid such
+// questions. It is empty if neither is known.
 func describeReason(a store.Approval) string {
 	if a.Reason == "" {
 		return ""
@@ -240,8 +240,8 @@ func showExactly(args json.RawMessage) string {
 // another character.
 var escaped = text.Pattern(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.`)
 
-// describeHosts names the hosts in arguments that have other letters than those of English, which may look the same;
-// empty if there are none.
+// describeHosts names the hosts in arguments with non-English letters, which may look the same. It is empty if there
+// are none.
 func describeHosts(args json.RawMessage) string {
 	var odd []string
 	for _, s := range address.Texts(args) {
@@ -297,9 +297,8 @@ func (*Queue) Buttons() []feature.Button {
 	}
 }
 
-// Urgent reports whether a message decides about a call, and so must not wait behind the
-// turn that makes the call. Any press of a button of ours does; a word does where a
-// question is open in its conversation that its author may answer.
+// Urgent reports whether a message decides about a call, and so must not wait behind the turn that makes the call.
+// Every press of an approval button does. A word does if its author may answer an open question in its conversation.
 func (q *Queue) Urgent(m chat.Message) bool {
 	if m.Change != "" {
 		return false

@@ -38,8 +38,8 @@ import (
 const (
 	// Wait is how long a question stays open.
 	Wait = 15 * time.Minute
-	// maxOpenOfUser and maxOpenInChannel are how many questions may be open at a time. The limit of a channel keeps it
-	// readable; that of a user keeps one person from using it up.
+	// maxOpenOfUser and maxOpenInChannel are the maximum numbers of open questions. The limit of a channel keeps it
+	// readable. The limit of a user stops one person from using up the channel's limit.
 	maxOpenOfUser    = 8
 	maxOpenInChannel = 40
 	// checkInterval is how often Run looks for expired questions; calls that wait have
@@ -60,7 +60,7 @@ const (
 	pressAlways  = "approve-always"
 	pressReading = "approve-reading"
 	pressNo      = "deny"
-	// wholeQuestion stands behind the ID of the first of several calls that one question is about, and means all.
+	// wholeQuestion after the ID of the first of several calls in one question means all of them.
 	wholeQuestion = "+"
 )
 
@@ -72,20 +72,20 @@ var scopes = map[string]Scope{pressYes: Once, pressHere: InConversation, pressAl
 type Store interface {
 	// SaveApproval stores an approval in the place of one with its ID.
 	SaveApproval(ctx context.Context, a store.Approval) error
-	// DecideApproval stores the decision on an approval that is stored without one. It returns false where it is not
-	// stored, or is decided already.
+	// DecideApproval stores the decision on an undecided approval. It returns false if the approval is unknown or
+	// already decided.
 	DecideApproval(ctx context.Context, a store.Approval) (bool, error)
-	// Approvals returns those that were asked for since a time; the zero time: all that are kept.
+	// Approvals returns the approvals requested since a time. The zero time returns all.
 	Approvals(ctx context.Context, since time.Time) ([]store.Approval, error)
 }
 
 // Options are what a Queue needs.
 type Options struct {
 	Store Store
-	// Post posts at once, ahead of what waits in the conversation; if replaces is not
-	// empty, the post with that key is replaced.
+	// Post posts at once, ahead of the waiting posts of the conversation. If replaces is not empty, it replaces the
+	// post with that key.
 	Post func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
-	// Decided is called after each decision; nil: nobody is told.
+	// Decided is called after each decision. It may be nil.
 	Decided func(ctx context.Context, a store.Approval)
 	// Page is the address of the page that shows all questions; empty: there is none.
 	Page   string
@@ -94,15 +94,14 @@ type Options struct {
 	Now    func() time.Time
 }
 
-// Queue holds the questions that are open, and those that were answered. It is safe
-// for concurrent use.
+// Queue holds the open and the answered questions. It is safe for concurrent use.
 type Queue struct {
 	o Options
 	// deciding is held while a decision is stored or read: one that is read cannot be older than one that was just
 	// stored. It is taken before mu.
 	deciding sync.Mutex
 
-	// mu guards the entries and what they hold. It is not held while the store is asked or anything is posted.
+	// mu guards the entries and their fields. It is not held during store calls and posts.
 	mu      sync.Mutex
 	entries map[string]*entry // by turn and call
 }
@@ -139,7 +138,7 @@ func (q *Queue) Load(ctx context.Context) error {
 	defer q.mu.Unlock()
 	for _, a := range list {
 		e := newEntry(a)
-		// Until a call goes on with it here: whoever asked may be another process that still waits.
+		// This is true until a call resumes it here, because another process may have asked and still wait.
 		e.isForeign = true
 		q.entries[key(a.Turn, a.Call)] = e
 	}
@@ -149,12 +148,12 @@ func (q *Queue) Load(ctx context.Context) error {
 // SharedKinds returns the kind whose changes Reload takes up.
 func (*Queue) SharedKinds() []string { return []string{store.ApprovalChanges} }
 
-// Reload takes up what other processes that share the store have asked and decided, and lets the calls go on that wait
-// here for one of their decisions.
+// Reload loads the questions and decisions of other processes that share the store, and resumes the calls that wait
+// here for one of these decisions.
 func (q *Queue) Reload(ctx context.Context) error {
 	q.deciding.Lock()
 	defer q.deciding.Unlock()
-	// Older questions have ended: by whoever asked, or after the grace by another process.
+	// The asking process, or another one after the grace period, has ended older questions.
 	return q.reload(ctx, q.o.Now().Add(-Wait-2*graceOfOthers))
 }
 
@@ -180,14 +179,14 @@ func (q *Queue) reload(ctx context.Context, since time.Time) error {
 			e.Decision, e.By, e.Started = a.Decision, a.By, a.Started
 			close(e.decided)
 		default:
-			// Never back to false: what was read may be older than a call that begins here.
+			// Never reset to false: the loaded state may be older than a call that begins here.
 			e.Started = e.Started || a.Started
 		}
 	}
 	return nil
 }
 
-// newEntry returns the entry of an approval that was asked for; for one that is decided nobody has to wait.
+// newEntry returns the entry of an approval. A decided entry is already closed.
 func newEntry(a store.Approval) *entry {
 	e := &entry{Approval: a, decided: make(chan struct{}), isAsked: true}
 	if a.Decision != "" {
@@ -226,7 +225,7 @@ func (q *Queue) overdue() []string {
 	var list []string
 	for _, e := range q.entries {
 		until := e.Expires
-		if e.isForeign { // whoever asked says so in the conversation
+		if e.isForeign { // the asking process reports it in the conversation
 			until = until.Add(graceOfOthers)
 		}
 		if e.Decision == "" && !now.Before(until) {
@@ -255,8 +254,8 @@ func (q *Queue) Fresh(turn, call string) bool {
 	return e != nil && !e.Started
 }
 
-// Begin records that an approved call is being started. It fails where the call was never asked about, or the store
-// fails; the call must then not be made.
+// Begin records the start of an approved call. It fails if the call was never asked about, or the store fails. The
+// call must then not be made.
 func (q *Queue) Begin(ctx context.Context, in tool.Intent) error {
 	q.mu.Lock()
 	e := q.entries[key(in.Caller.Turn, in.Caller.Call)]
@@ -270,9 +269,10 @@ func (q *Queue) Begin(ctx context.Context, in tool.Intent) error {
 	return q.o.Store.SaveApproval(ctx, a)
 }
 
-// Ask asks whether a call may be made, unless that was asked before, and returns the decision, with who made it or why
-// it is no. It waits for up to Wait, less what passed before a restart. It returns an error only when ctx ends or the
-// store fails. Where ctx ends because the work was stopped, the question is denied; where the bot ends, it stays open.
+// Ask asks for the approval of a call, unless that was asked before, and returns the decision, with the name of the
+// approver or the reason for a refusal. It waits for up to Wait, minus the time before a restart. It returns an error
+// only when ctx ends or the store fails. If ctx ends because the work was stopped, the question is denied. If the bot
+// ends, it stays open.
 func (q *Queue) Ask(ctx context.Context, in tool.Intent, v tool.Verdict) (bool, string, error) {
 	in = in.Decided()
 	e, refusal := q.enter(in, v)
@@ -282,8 +282,8 @@ func (q *Queue) Ask(ctx context.Context, in tool.Intent, v tool.Verdict) (bool, 
 		return false, refusal, nil
 	}
 	q.askTogether(ctx, e)
-	// What is left of the time: a restart does not begin it again.
-	// A timer of its own, although Run denies what is overdue, too: the call must not wait for the next look.
+	// Use the remaining time, which a restart does not reset. Run also denies overdue calls, but the call must not
+	// wait for its next check.
 	left := time.NewTimer(e.Expires.Sub(q.o.Now()))
 	defer left.Stop()
 	one := []string{e.ID}
@@ -357,8 +357,8 @@ func (q *Queue) enter(in tool.Intent, v tool.Verdict) (*entry, string) {
 	return e, ""
 }
 
-// tooMany returns why nobody can be asked about one more call, or nothing. Turns are counted, not calls: those of a
-// turn are asked about together. q.mu is held.
+// tooMany returns the reason why no further call can be asked about, or "". It counts turns, because the calls of a
+// turn share a question. q.mu must be held.
 func (q *Queue) tooMany(c tool.Caller) string {
 	ofUser, inChannel := map[string]bool{}, map[string]bool{}
 	for _, e := range q.entries {
@@ -382,8 +382,8 @@ func (q *Queue) tooMany(c tool.Caller) string {
 	return ""
 }
 
-// askTogether stores and posts the question about a call, in one post with those calls of its turn that are to be asked
-// about as well, as far as their arguments can be shown together; nothing where another one of them has done it.
+// askTogether stores and posts the question about a call, in one post with the other calls of its turn that need
+// approval, as far as their arguments fit. It does nothing if another call has already done it.
 func (q *Queue) askTogether(ctx context.Context, e *entry) {
 	q.mu.Lock()
 	if e.isAsked {
@@ -432,8 +432,7 @@ func (q *Queue) giveUp(list []*entry, err error) {
 	}
 }
 
-// post posts a draft where the call was made. Calls that belong to no conversation are
-// shown only on the dashboard.
+// post posts a draft in the place of the call. Calls without a conversation are shown only on the dashboard.
 func (q *Queue) post(ctx context.Context, a store.Approval, d chat.Draft, replaces string) {
 	if a.Conversation.IsZero() {
 		return

@@ -25,7 +25,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-// Limits of what is read and said.
+// Limits of input and output.
 const (
 	maxMessages     = 300 // the newest
 	maxMessageChars = 400
@@ -33,19 +33,19 @@ const (
 	maxListed       = 8 // of one kind
 	maxListedChars  = 240
 	defaultPeriod   = 24 * time.Hour
-	// maxPeriod is how far back somebody may ask, as long as platforms are searched.
+	// maxPeriod is the longest period that a request can cover, which is also the range of platform searches.
 	maxPeriod = 31 * 24 * time.Hour
-	// awayAfter is how long somebody has said nothing before what came since is what they missed.
+	// awayAfter is the time without a message after which a person counts as away.
 	awayAfter = 10 * time.Minute
 	// writeTimeout is how long a model may take before the messages themselves are listed.
 	writeTimeout = 90 * time.Second
 )
 
-// Reader reads what was said, as history.Service does.
+// Reader reads messages, as history.Service does.
 type Reader interface {
-	// Since reads where somebody is what they may read there.
+	// Since reads the messages that a person can read in a place.
 	Since(ctx context.Context, c tool.Caller, after time.Time) ([]history.Message, bool, error)
-	// ReadChannel reads a channel and its threads, whoever asks.
+	// ReadChannel reads a channel and its threads, without a check of the reader.
 	ReadChannel(ctx context.Context, channel chat.Address, after time.Time) ([]history.Message, error)
 }
 
@@ -56,7 +56,8 @@ type Agent interface {
 
 // Roster names the models that write for agents.
 type Roster interface {
-	// Writers returns the language models of the agent of a channel, where the name is empty; none: it has none.
+	// Writers returns the language models of the named agent, or of the agent of a channel. It returns none if the
+	// agent has none.
 	Writers(name string, channel chat.Address) []string
 }
 
@@ -71,7 +72,7 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// Service tells what was missed. It is safe for concurrent use.
+// Service summarizes missed messages. It is safe for concurrent use.
 type Service struct{ o Options }
 
 // New returns a Service.
@@ -80,7 +81,7 @@ func New(o Options) *Service { return &Service{o: o} }
 // commandName is the word behind /raven.
 const commandName = "catchup"
 
-// Module returns the ability to tell what somebody missed.
+// Module returns the catch-up feature.
 func (s *Service) Module() feature.Module { return feature.Module{Features: []feature.Feature{s}} }
 
 // Commands returns the command.
@@ -160,7 +161,8 @@ func sinceOf(m chat.Message, now time.Time) (time.Time, error) {
 	return m.Target.At.Add(-time.Microsecond).In(now.Location()), nil // the message itself counts
 }
 
-// missed returns what came after somebody last wrote, where that is a while ago, else what came in the last day.
+// missed returns the messages since the person's last message if that is long ago, otherwise the messages of the last
+// day.
 func missed(said []history.Message, m chat.Message, now time.Time) (time.Time, []history.Message) {
 	since := now.Add(-defaultPeriod)
 	for _, one := range said {
@@ -176,8 +178,8 @@ func missed(said []history.Message, m chat.Message, now time.Time) (time.Time, [
 	return since, nil
 }
 
-// withTarget returns what was said with the message that the command was used on in front, where the platform shows it
-// with the command alone.
+// withTarget returns the messages with the target of the command in front, if the platform delivers it only with the
+// command.
 func withTarget(said []history.Message, m chat.Message) []history.Message {
 	t := m.Target
 	if m.Command != commandFrom || t == nil ||
@@ -217,7 +219,7 @@ func formatSince(since, now time.Time) string {
 // writer has a language model write.
 type writer func(ctx context.Context, system, prompt string) (string, error)
 
-// writerFor returns what writes for the author of a message; nil: there is no language model.
+// writerFor returns the writer for the author of a message, or nil if there is no language model.
 func (s *Service) writerFor(m chat.Message) writer {
 	models := s.o.Roster.Writers("", m.Conversation)
 	if len(models) == 0 {
@@ -232,8 +234,8 @@ func (s *Service) writerFor(m chat.Message) writer {
 	}
 }
 
-// summarize returns what a model writes of messages, else lists of them. extra is told to the model besides, at is
-// where it is for, for the log.
+// summarize returns a model's summary of messages, or lists of them. extra is an additional instruction for the model,
+// and at is the place for the log.
 func (s *Service) summarize(
 	ctx context.Context,
 	at string,
@@ -262,7 +264,7 @@ func line(one history.Message) string {
 	return "- **" + text.EscapeMarkdown(text.OneLine(one.Author)) + "** " + at(one) + ": " + one.Shown(maxListedChars)
 }
 
-// at returns when a message was said, as a link to it where there is one.
+// at returns the time of a message, linked to it if it has an address.
 func at(one history.Message) string {
 	when := one.At.Format("Mon 15:04")
 	if one.Link == "" {
@@ -271,7 +273,7 @@ func at(one history.Message) string {
 	return "([" + when + "](" + one.Link + "))"
 }
 
-// section returns a heading with entries, the newest maxListed of them; nothing where there are none.
+// section returns a heading with the newest maxListed entries, or "" if there are none.
 func section(heading string, entries []string) string {
 	if len(entries) == 0 {
 		return ""
@@ -283,5 +285,5 @@ func section(heading string, entries []string) string {
 	return "**" + heading + "**\n" + strings.Join(entries[left:], "\n")
 }
 
-// nameOf returns what people call somebody.
+// nameOf returns a person's display name.
 func nameOf(u chat.User) string { return cmp.Or(u.Name, u.Handle, u.ID) }

@@ -12,21 +12,21 @@ import (
 	"ravenbot/internal/recall/history"
 )
 
-// Query is what a digest wants to know of channels.
+// Query is a digest's request for channel messages.
 type Query struct {
 	Name     string // of the digest, for the log
 	Channels []chat.Address
 	After    time.Time
-	// Seen returns which messages were told before, by the IDs that a Report has.
+	// Seen returns the messages that were reported before, by the IDs of a Report.
 	Seen func(ctx context.Context, ids []string) (map[string]bool, error)
 	Zone *time.Location
-	// Write has a language model write; nil: there is none.
+	// Write asks a language model. It is nil if there is none.
 	Write func(ctx context.Context, system, prompt string) (string, error)
-	// Extra is told to the model besides.
+	// Extra is an additional instruction for the model.
 	Extra string
 }
 
-// Report is what people said in channels.
+// Report is a summary of people's messages in channels.
 type Report struct {
 	Text    string   // Markdown in which every entry cites messages; empty: nothing was said
 	Entries int      // of Text
@@ -36,8 +36,8 @@ type Report struct {
 	IDs     []string // of all of them
 }
 
-// Report returns what people said in channels and was not told before. What bots post is left out, so that no digest
-// becomes the source of another. It fails where no channel could be read.
+// Report returns people's messages in channels that were not reported before. It leaves out posts of bots, so that no
+// digest becomes the source of another. It fails if no channel could be read.
 func (s *Service) Report(ctx context.Context, q Query) (Report, error) {
 	var report Report
 	said, unread, err := s.readChannels(ctx, q)
@@ -74,8 +74,8 @@ func (s *Service) Report(ctx context.Context, q Query) (Report, error) {
 	return report, nil
 }
 
-// readChannels returns what people said in channels, oldest first, with times in the zone of the query, and of how many
-// channels the platform shows nothing.
+// readChannels returns people's messages in channels, oldest first, with times in the zone of the query, and the
+// number of channels that the platform hides.
 func (s *Service) readChannels(ctx context.Context, q Query) (said []history.Message, unread int, err error) {
 	var faults []error
 	known := map[string]bool{}
@@ -87,7 +87,7 @@ func (s *Service) readChannels(ctx context.Context, q Query) (said []history.Mes
 		}
 		switch {
 		case errors.As(err, &refused):
-			// A platform that refuses leaves what is stored, which is in list: hence no continue.
+			// If the platform refuses, list still has the stored messages, so there is no continue.
 			unread++
 		case err != nil:
 			faults = append(faults, err)

@@ -8,11 +8,11 @@ import (
 	"ravenbot/internal/news/schedule"
 )
 
-// sinceExamples stand in refusals.
+// sinceExamples are the examples in refusals.
 const sinceExamples = "say for example 3 hours, 2 days, today, yesterday, yesterday at 14:00 or monday"
 
-// parseSince reads how far back somebody asks: "3 hours", "today", "monday", "yesterday at 14:00". It returns zero
-// where nothing was said, and an error for what was not understood or is too long ago.
+// parseSince parses a period: "3 hours", "today", "monday", "yesterday at 14:00". It returns zero for an empty text,
+// and an error for an unknown or too long period.
 func parseSince(words string, now time.Time) (time.Time, error) {
 	words = strings.ToLower(strings.TrimSpace(words))
 	words = strings.TrimSpace(strings.TrimPrefix(words, "since "))
@@ -50,7 +50,7 @@ func parseDay(words string, now time.Time) (time.Time, error) {
 		back = 1
 	default:
 		for d := range 7 {
-			// Today's name means a week ago: for today people say so.
+			// Today's weekday means a week ago, because people say "today" for today.
 			day := strings.ToLower(now.AddDate(0, 0, -d-1).Weekday().String())
 			if word == day || word == "last "+day {
 				back = d + 1

@@ -89,7 +89,7 @@ func (r reader) cite(answer string, said []history.Message) string {
 			}
 			links = append(links, at(said[n-1]))
 		}
-		// Addresses of the model's own could lead anywhere; those of the messages are listed beside.
+		// Addresses invented by the model could lead anywhere. The messages' addresses are listed separately.
 		words := markdownLink().ReplaceAllString(citation().ReplaceAllString(found[2], ""), "$1")
 		words = strings.TrimSpace(webAddress().ReplaceAllString(words, ""))
 		if !known || len(links) == 0 || words == "" {

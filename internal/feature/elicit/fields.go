@@ -176,7 +176,7 @@ func (p property) values() []string {
 	return append(list, enum...)
 }
 
-// label returns the words for the i-th choice, or "" where the schema has none.
+// label returns the words for the i-th choice, or "" if the schema has none.
 func (p property) label(i int) string {
 	of := p.OneOf
 	if p.Items != nil {
@@ -209,8 +209,7 @@ func defaultText(v any) string {
 	}
 }
 
-// buildContent returns the values of a form as the server wants them. Its error says what is
-// wrong, for the person who filled it in.
+// buildContent returns the values of a form in the server's types. Its error is for the person who filled it in.
 func buildContent(fields []field, values map[string]string) (json.RawMessage, error) {
 	content := map[string]any{}
 	for _, x := range fields {
@@ -278,8 +277,7 @@ func describeRange(minimum, maximum int) string {
 	return fmt.Sprintf("%d to %d", minimum, maximum)
 }
 
-// parseNumber returns a number that the schema allows, or what is wrong with it in words that follow the name of the
-// field.
+// parseNumber returns a number that the schema allows, or an error text that follows the name of the field.
 func (p property) parseNumber(raw string) (any, error) {
 	f, err := strconv.ParseFloat(raw, 64)
 	switch {
@@ -296,8 +294,8 @@ func (p property) parseNumber(raw string) (any, error) {
 	return json.Number(strconv.FormatFloat(f, 'f', -1, 64)), nil
 }
 
-// checkFormat checks a text against its format, one of those that MCP names; a text without a format, or with an
-// unknown one, is never wrong.
+// checkFormat checks a text against one of MCP's formats. A text without a format, or with an unknown one, is always
+// valid.
 func (p property) checkFormat(raw string) error {
 	var err error
 	switch p.Format {

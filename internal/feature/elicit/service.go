@@ -28,7 +28,7 @@ type Question struct {
 	Server  string
 	Tool    string // that was called
 	Message string
-	Schema  json.RawMessage // of the answer: an object of plain fields; nil: URL is to be opened
+	Schema  json.RawMessage // of the answer: an object of plain fields; nil to open URL
 	URL     string
 }
 
@@ -62,12 +62,11 @@ const (
 	idBytes = 4
 )
 
-// ErrNobody is returned where there is nobody who could be asked.
+// ErrNobody is returned if there is nobody to ask.
 var ErrNobody = errors.New("there is nobody here who could be asked")
 
-// Offer tells a person that a server wants them to open an address. Only they can see it,
-// as often as they like, until the given time. It returns ErrNobody where nobody can be
-// told.
+// Offer notifies a person that a server wants them to open an address. Only they can see it, as often as they like,
+// until the given time. It returns ErrNobody if it can notify nobody.
 func (s *Service) Offer(ctx context.Context, to tool.Caller, q Question, until time.Time) error {
 	if to.User.ID == "" || !s.o.Reaches(to.Conversation) {
 		return ErrNobody
@@ -123,7 +122,7 @@ type question struct {
 	id       string
 	caller   tool.Caller
 	fields   []field
-	answer   chan Answer // has room for one; nil: nobody waits for it
+	answer   chan Answer // has room for one; nil if nobody waits for it
 	until    time.Time   // of an offer
 	answered bool
 }
@@ -165,7 +164,7 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	caller.WaitForPerson("waits for an answer of " + nameOf(caller.User))
 	outcome := "Not answered"
 	defer func() {
-		// The buttons have to go also where ctx has ended.
+		// Remove the buttons even if ctx has ended.
 		over := context.WithoutCancel(ctx)
 		d := chat.Draft{Key: asked.key() + "/over", Text: asked.title() + "\n\n" + outcome + "."}
 		if err := s.o.Post(over, caller.Conversation, d, asked.key()); err != nil {
@@ -183,14 +182,14 @@ func (s *Service) Ask(ctx context.Context, q Question) (Answer, error) {
 	}
 }
 
-// dropExpired removes the offers whose time is over, since no call ends them. It is called before open is read: an
-// expired offer must neither show its link nor take the place of a question. s.mu is held.
+// dropExpired removes expired offers, since no call ends them. It is called before open is read: an expired offer must
+// neither show its link nor take the place of a question. s.mu must be held.
 func (s *Service) dropExpired() {
 	now := s.o.Now()
 	maps.DeleteFunc(s.open, func(_ string, q *question) bool { return !q.until.IsZero() && !now.Before(q.until) })
 }
 
-// forget takes a question out of those that are open; one that is not among them changes nothing.
+// forget removes a question from the open ones, if it is there.
 func (s *Service) forget(q *question) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -300,11 +299,10 @@ func (*Service) Buttons() []feature.Button {
 // Forms returns the form of a question.
 func (*Service) Forms() []string { return []string{pressAnswer} }
 
-// Urgent reports whether a message answers a question, and so must not wait behind the turn
-// that waits for the answer.
+// Urgent reports whether a message answers a question, and so must not wait behind the turn that waits for the answer.
 func (s *Service) Urgent(m chat.Message) bool {
 	q, what, _ := s.find(m)
-	return q != nil || what != "" // also for a question that is over: Handle says so
+	return q != nil || what != "" // even for a closed question, because Handle answers that
 }
 
 // OpenForm returns the form of the question whose button was pressed; nil if the message is
@@ -334,8 +332,8 @@ func (s *Service) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error
 	return f, nil
 }
 
-// Handle delivers the answer of a message, and returns what became of it. The draft is nil
-// where the message is about no question.
+// Handle delivers the answer of a message, and returns the confirmation. The draft is nil if the message answers no
+// question.
 func (s *Service) Handle(_ context.Context, m chat.Message) (*chat.Draft, error) {
 	q, what, rest := s.find(m)
 	switch {
@@ -367,7 +365,7 @@ func (s *Service) Handle(_ context.Context, m chat.Message) (*chat.Draft, error)
 	return s.deliverAnswer(q, Answer{Action: Accept, Content: content}, "Sent to `"+q.Server+"`."), nil
 }
 
-// CheckForm returns what is wrong with an answer, by the names of fields.
+// CheckForm returns the errors of an answer, by the names of fields.
 func (s *Service) CheckForm(_ context.Context, m chat.Message) map[string]string {
 	q, what := s.findForm(m)
 	if what != pressAnswer || q == nil || !q.isFrom(m) {
@@ -382,15 +380,14 @@ func (s *Service) CheckForm(_ context.Context, m chat.Message) map[string]string
 	return faults
 }
 
-// hostText says which host a person is asked to open, and what the server says about it.
+// hostText names the host that a person is asked to open, with the server's description.
 func (q *question) hostText() string {
 	u, _ := url.Parse(q.URL) // Ask has checked it
 	// The host stands out, because the rest of an address can be made to mislead.
 	return fmt.Sprintf("The MCP server `%s` asks you to open a page on **%s**:\n\n%s", q.Server, u.Host, quote(q.Message))
 }
 
-// hostDraft asks whether the page is to be opened: the server learns of a yes only when the
-// person has seen where it leads.
+// hostDraft asks for consent to open the page: the server gets a yes only when the person has seen the host.
 func (q *question) hostDraft() *chat.Draft {
 	return &chat.Draft{Ephemeral: true, Text: q.hostText(), Buttons: []chat.Button{
 		{Label: "Show the address", Value: pressOpen + " " + q.id, Style: chat.Primary},

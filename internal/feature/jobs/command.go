@@ -82,8 +82,8 @@ func (*Service) Commands() []chat.CommandSpec {
 // Forms returns the form in which somebody says when to be reminded of a message.
 func (*Service) Forms() []string { return []string{formRemind} }
 
-// Complete returns the ids of jobs that begin with what was typed. Everybody may type, so only those of the channel are
-// offered, without their texts.
+// Complete returns the ids of jobs with the typed prefix. Everybody can type, so it offers only the channel's jobs,
+// without their texts.
 func (s *Service) Complete(_ context.Context, at chat.Address, command, option, typed string) []string {
 	if command != commandJobs || option != "id" {
 		return nil
@@ -105,7 +105,7 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 		words, err = s.remind(ctx, m, m.Text)
 	case m.Kind() == chat.EventForm:
 		words, err = s.remindAbout(ctx, m)
-	case m.Command == formRemind: // where the form could not be shown
+	case m.Command == formRemind: // if the form could not be shown
 		err = BadJob{errors.New("the form could not be opened; say for example `/raven remind tomorrow at 9 answer Anna`")}
 	default:
 		words, err = s.handleJobs(ctx, m)
@@ -125,7 +125,7 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	return &chat.Draft{Ephemeral: true, Text: words}, nil
 }
 
-// remind makes a reminder of "tomorrow at 9 call Anna", and returns what its author is told.
+// remind makes a reminder of "tomorrow at 9 call Anna", and returns the answer to its author.
 func (s *Service) remind(ctx context.Context, m chat.Message, words string) (string, error) {
 	zone := s.Zone(ctx, m)
 	w, what, err := splitRequest(words, zone, s.o.Now())
@@ -151,8 +151,8 @@ func (s *Service) Zone(ctx context.Context, m chat.Message) *time.Location {
 	return zone
 }
 
-// addReminder makes a reminder for the author of a message of a job that has its Text and Origin, and a Link if it is
-// about a message. It returns what the author is told.
+// addReminder makes a reminder for the author of a message. The job has its Text and Origin, and a Link if it is about
+// a message. It returns the answer to the author.
 func (s *Service) addReminder(ctx context.Context, m chat.Message, w when, j Job) (string, error) {
 	if j.Text == "" {
 		return "", BadJob{errors.New("it names nothing to remind you of")}
@@ -239,7 +239,7 @@ func (s *Service) handleJobs(ctx context.Context, m chat.Message) (string, error
 // watchSchedule is how often a page is looked at that somebody in chat names.
 const watchSchedule = "every 30 minutes"
 
-// addWatch has a page looked at, and returns what its author is told.
+// addWatch adds a watch of a page, and returns the answer to its author.
 func (s *Service) addWatch(ctx context.Context, m chat.Message, address, words string) (string, error) {
 	info, err := s.Add(ctx, Job{
 		Schedule: watchSchedule,

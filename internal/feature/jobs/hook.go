@@ -54,9 +54,9 @@ const (
 // errBusy is returned while the posts of an earlier process are not queued yet.
 var errBusy = errors.New("the bot is starting")
 
-// ServeHTTP takes a delivery at /hooks/{name}. It is answered with 202 once its job or its posts are stored; with 401
-// where it is not signed, 404 where there is no such webhook or it has no secret, 413 where it is too large, 429 where
-// there are too many, and 500 or 503 where it is to be sent again. It needs no other authentication.
+// ServeHTTP handles a delivery at /hooks/{name}. It responds with 202 once the job or the posts are stored, 401 to an
+// unsigned delivery, 404 if there is no such webhook or it has no secret, 413 to a too large body, 429 to too many
+// deliveries, and 500 or 503 if the sender should retry. It needs no other authentication.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/hooks/")
 	hook, ok := s.o.Config().Webhooks[name]
@@ -65,7 +65,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseDelivery(w, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not possible here", "use POST")
 		return
 	}
-	// The signature covers the body, so that it has to be read before the sender is known.
+	// The signature covers the body, so the body must be read before the sender is known.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxPayload))
 	if err != nil {
 		refuseDelivery(w, http.StatusRequestEntityTooLarge, "too_large", "the delivery is too large or incomplete",
@@ -159,7 +159,7 @@ func isSigned(secret string, header http.Header, body []byte) bool {
 	if !ok {
 		token = header.Get("X-Gitlab-Token") // GitLab's way to send a secret
 	}
-	// Hashes are compared, because the comparison takes the same time for equal lengths alone.
+	// Compare hashes, because the comparison takes constant time only for equal lengths.
 	sent, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(secret))
 	return token != "" && subtle.ConstantTimeCompare(sent[:], want[:]) == 1
 }
@@ -284,7 +284,7 @@ func (s *Service) saveDelivery(ctx context.Context, id string, posts []store.Pos
 	return nil
 }
 
-// storeDelivery returns false where the delivery is stored already.
+// storeDelivery returns false if the delivery is already stored.
 func (s *Service) storeDelivery(
 	ctx context.Context,
 	id string,
@@ -355,7 +355,7 @@ type hookLimits struct {
 	counts map[string]int
 }
 
-// reserve counts a delivery, and returns how long its sender has to wait where there were too many; 0: it is taken.
+// reserve counts a delivery, and returns the sender's wait if there were too many, otherwise 0.
 func (l *hookLimits) reserve(name string, perMinute int, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -381,7 +381,7 @@ func writeText(layout string, header http.Header, body []byte) string {
 	body = formPayload(header, body)
 	var payload any
 	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber() // ids stay what they are
+	d.UseNumber() // ids are kept unchanged
 	if err := d.Decode(&payload); err != nil {
 		return text.EscapeMarkdown(text.Shorten(text.Clean(string(body)), maxSummaryChars))
 	}
@@ -418,7 +418,7 @@ type limitedWriter struct {
 	left int
 }
 
-// Write keeps what fits, and returns io.ErrShortWrite where that is not all.
+// Write keeps the part that fits, and returns io.ErrShortWrite if the rest is lost.
 func (w *limitedWriter) Write(p []byte) (int, error) {
 	n := min(len(p), w.left)
 	w.left -= n

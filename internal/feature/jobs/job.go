@@ -33,10 +33,10 @@ type Job struct {
 	Text     string    `json:"text,omitempty"`     // posted as it is
 	Link     string    `json:"link,omitempty"`     // leads to the message that it is about
 	Prompt   string    `json:"prompt,omitempty"`   // or a task for an agent
-	Agent    string    `json:"agent,omitempty"`    // who carries it out; empty: the one that answers in the first place
-	Tools    []string  `json:"tools,omitempty"`    // that it may use unattended, as names or patterns
+	Agent    string    `json:"agent,omitempty"`    // name of the agent; empty for the default of the first place
+	Tools    []string  `json:"tools,omitempty"`    // tools that it may use unattended, as names or patterns
 
-	// Watch is what it looks at instead of posting its text each time, Seen what it saw last.
+	// Watch is the source to check instead of posting the text each time, and Seen its last contents.
 	Watch *Watch `json:"watch,omitempty"`
 	Seen  *sight `json:"seen,omitempty"`
 
@@ -47,10 +47,10 @@ type Job struct {
 	Since   time.Time `json:"since"` // due times up to then are none of the job's: when it was made or changed last
 	// Done are the latest due times that were carried out, oldest first.
 	Done []time.Time `json:"done,omitempty"`
-	// Hook is the webhook that brought it, Foreign what was sent: text of others, which a task reads as such.
+	// Hook is the webhook that created it, and Foreign its payload: foreign text, which a task reads as such.
 	Hook    string `json:"hook,omitempty"`
 	Foreign string `json:"foreign,omitempty"`
-	// Origin says whose words Text holds beside those of By.
+	// Origin holds the sources of Text other than By.
 	Origin origin.Origin `json:"origin,omitzero"`
 }
 
@@ -66,7 +66,7 @@ const (
 	checkedRepeats = 10
 )
 
-// BadJob is the error of a job that cannot be carried out. Its text is for whoever asked for it.
+// BadJob is the error of an invalid job. Its text is for the job's author.
 type BadJob struct{ Err error }
 
 func (e BadJob) Error() string { return e.Err.Error() }
@@ -109,7 +109,7 @@ func (j Job) lastDue() time.Time {
 	return since
 }
 
-// withDone returns the job with a due time among those that were carried out.
+// withDone returns the job with a due time added to the completed ones.
 func (j Job) withDone(due time.Time) Job {
 	done := append(slices.Clone(j.Done), due.UTC())
 	j.Done = done[max(0, len(done)-maxRemembered):]
@@ -213,7 +213,7 @@ type Info struct {
 	ID       string     `json:"id"`
 	At       *time.Time `json:"at,omitempty"`
 	Schedule string     `json:"schedule,omitempty"`
-	When     string     `json:"when,omitempty"` // the schedule in words, where it is written otherwise
+	When     string     `json:"when,omitempty"` // the schedule in words, if it is written otherwise
 	Timezone string     `json:"timezone"`
 	Next     *time.Time `json:"next,omitempty"`
 	Error    string     `json:"error,omitempty"` // why it is never due: its schedule cannot be read any more
@@ -230,7 +230,7 @@ type Info struct {
 	Watch    *Watch     `json:"watch,omitempty"`
 }
 
-// describe returns what is told of a job.
+// describe returns the description of a job.
 func (j stored) describe(now time.Time) Info {
 	i := Info{
 		ID:       j.ID,

@@ -51,18 +51,19 @@ type Delivery interface {
 	Deliver(posts []store.Post) func(ctx context.Context) []store.Outcome
 }
 
-// Task has an agent carry out a job for a due time. settled is called when the outcome is stored. The work goes on
-// where it was cut off when it is asked for again.
+// Task makes an agent carry out a job for a due time. settled is called when the outcome is stored. A repeated call
+// resumes interrupted work.
 type Task func(ctx context.Context, j Job, due time.Time) (d chat.Draft, settled func(context.Context) error, err error)
 
-// Places tells of conversations and of those who write there, as platform.Set does.
+// Places describes conversations and their authors, as platform.Set does.
 type Places interface {
 	// CheckPost returns a *chat.SetupError if nothing can be posted to a conversation, and another error if that could not
 	// be found out.
 	CheckPost(ctx context.Context, to chat.Address, tags []string) error
-	// Link returns the address of a message by its ID, or "" where it has none.
+	// Link returns the address of a message by its ID, or "".
 	Link(at chat.Address, id string) string
-	// Context returns what is known of a message by the end of ctx, the time zone of its author included.
+	// Context returns the context of a message as far as it is known at the end of ctx, including the time zone of its
+	// author.
 	Context(ctx context.Context, m chat.Message, q chat.ContextQuery) chat.Context
 }
 
@@ -91,15 +92,15 @@ type Options struct {
 type Service struct {
 	o       Options
 	loop    *schedule.Loop
-	changed chan struct{} // has room for one: the jobs of the loop are to be replaced
+	changed chan struct{} // has room for one; the jobs of the loop must be replaced
 	slots   chan struct{} // one for each task under way
 	// hooks counts deliveries; it has a lock of its own.
 	hooks hookLimits
 	// locks keep two changes of one job apart (see lock). They are taken before reloading.
 	locks [64]sync.Mutex
 	seed  maphash.Seed
-	// reloading is held for reading while a job or a delivery is changed, in the store and here, and for writing by Load:
-	// what it has read is no older than what is here. It is taken before mu.
+	// reloading is read-locked while a job or a delivery is changed, in the store and here, and write-locked by Load,
+	// so that Load never replaces newer data. It is locked before mu.
 	reloading sync.RWMutex
 
 	// mu guards jobs and deliveries. It is not held while the store is asked.
@@ -125,8 +126,8 @@ func newStored(j Job, raw json.RawMessage) (stored, error) {
 	return stored{j, raw, plan, err}, err
 }
 
-// readStored returns the job that an item of the store holds. It fails where that is no job with the item's id, or has
-// no schedule that can be read.
+// readStored returns the job in an item of the store. It fails if the item is not a job with the item's id, or has an
+// unreadable schedule.
 func readStored(id string, raw json.RawMessage) (stored, error) {
 	var j Job
 	if err := json.Unmarshal(raw, &j); err != nil {
@@ -168,13 +169,13 @@ func New(o Options) *Service {
 		deliveries: map[string]time.Time{},
 	}
 	s.loop = &schedule.Loop{LastDue: s.lastDue, Do: s.run, Hold: s.hold, Now: o.Now, Log: o.Log,
-		IsSecond: true} // beside that of digests
+		IsSecond: true} // in addition to the loop of digests
 	return s
 }
 
-// Load reads the jobs that earlier processes, others that share the store, or an import have left, in the place of
-// those that are known. An item that is no job is logged and skipped; a job whose schedule cannot be read is logged and
-// kept, so that it can be seen and changed. It fails when the store does; then nothing has changed.
+// Load replaces the known jobs by the stored ones, which may come from earlier processes, other processes or an
+// import. An item that is no job is logged and skipped. A job with an unreadable schedule is logged and kept, so that
+// people can see and change it. If the store fails, nothing has changed.
 func (s *Service) Load(ctx context.Context) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -216,7 +217,7 @@ func (*Service) SharedKinds() []string { return []string{jobKind, deliveryKind} 
 // Reload takes up what other processes have changed.
 func (s *Service) Reload(ctx context.Context) error { return s.Load(ctx) }
 
-// Run carries out what is due until ctx ends, and returns when all work has ended. It is called once, after Load.
+// Run carries out due jobs until ctx ends, and returns when all work has ended. It is called once, after Load.
 func (s *Service) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -294,7 +295,7 @@ func (s *Service) Add(ctx context.Context, j Job) (Info, error) {
 // idBytes is the length of an id: short enough to be typed, and rare enough not to come twice.
 const idBytes = 4
 
-// save stores a new job and has it scheduled. It returns false where there is one of that id.
+// save stores a new job and schedules it. It returns false if the id exists.
 func (s *Service) save(ctx context.Context, j Job) (bool, error) {
 	raw, err := json.Marshal(j)
 	if err != nil {
@@ -334,7 +335,7 @@ func (s *Service) checkNew(ctx context.Context, j Job) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	own := 0
-	// User ids are a platform's own, so only those of the same platform count.
+	// User ids are unique only within a platform, so compare the platform, too.
 	for _, other := range s.jobs {
 		if j.Source == FromChat && other.Source == FromChat && other.By.ID == j.By.ID && other.On == j.On {
 			own++
@@ -354,7 +355,7 @@ func (s *Service) List(context.Context) ([]Info, error) {
 	return s.list(func(Job) bool { return true }), nil
 }
 
-// list describes the jobs that are wanted: the next one first, those that are never due again last.
+// list describes the selected jobs by their next time. Jobs that are never due again come last.
 func (s *Service) list(wanted func(Job) bool) []Info {
 	now := s.o.Now()
 	infos := []Info{}
@@ -384,13 +385,13 @@ func btoi(b bool) int {
 	return 0
 }
 
-// Remove deletes a job. It returns ErrUnknown where there is none, or it was just carried out for the last time.
+// Remove deletes a job. It returns ErrUnknown if there is none, or its last run has just ended.
 func (s *Service) Remove(ctx context.Context, id string) error {
 	return s.change(ctx, id, func(Job) (*Job, error) { return nil, nil })
 }
 
-// change replaces a job by what edit returns; nil: by none. Where another process has changed the job just now, edit is
-// called again with what it is then.
+// change replaces a job by the result of edit, or deletes it if that is nil. If another process has just changed the
+// job, edit is called again with the new state.
 func (s *Service) change(ctx context.Context, id string, edit func(Job) (*Job, error)) error {
 	defer s.lock(id)()
 	err := s.tryChange(ctx, id, edit)
@@ -426,7 +427,7 @@ func (s *Service) lock(id string) (unlock func()) {
 	return m.Unlock
 }
 
-// errChanged is the error where the store has another job than this process: another process has changed it.
+// errChanged is the error if another process has changed the stored job.
 var errChanged = errors.New("the job was changed by somebody else")
 
 // replace puts a job, or none, in the place of another, in the store and then in memory, and stores posts with it. The

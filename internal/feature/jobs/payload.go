@@ -23,7 +23,7 @@ const (
 	maxPairs        = 12
 )
 
-// payloadText returns a payload as text, indented where it is JSON.
+// payloadText returns a payload as text. JSON is indented.
 func payloadText(body []byte) string {
 	var out bytes.Buffer
 	if json.Indent(&out, body, "", " ") != nil {
@@ -32,13 +32,13 @@ func payloadText(body []byte) string {
 	return out.String()
 }
 
-// object is a value of a payload. Reading what is not there gives nothing, so that no sender can break a text.
+// object is a value of a payload. Missing values are empty, so that no payload can break a text.
 type object struct{ value any }
 
-// at returns the value under nested keys; an empty object where there is none.
+// at returns the value under nested keys, or an empty object.
 func (o object) at(keys ...string) object {
 	for _, key := range keys {
-		// Whoever sends chooses the form: what is no object has no fields, and that is no fault.
+		// Senders choose the form, so a value that is no object has no fields, without an error.
 		fields, _ := o.value.(map[string]any)
 		o = object{fields[key]}
 	}

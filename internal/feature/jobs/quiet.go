@@ -11,7 +11,8 @@ type QuietHours struct {
 	from, to time.Duration // since midnight
 }
 
-// ParseQuietHours reads "22:00-07:00"; empty: there are none. The end itself is not quiet; hours may go over midnight.
+// ParseQuietHours parses "22:00-07:00". An empty text means no quiet hours. The end itself is not quiet, and hours can
+// cross midnight.
 func ParseQuietHours(s string) (QuietHours, error) {
 	if s == "" {
 		return QuietHours{}, nil
@@ -25,7 +26,7 @@ func ParseQuietHours(s string) (QuietHours, error) {
 	return QuietHours{sinceMidnight(begin), sinceMidnight(end)}, nil
 }
 
-// end returns when the quiet hours end that a time is in, by the clock of its zone, or the time itself where it is not
+// end returns the end of the quiet hours around a time, by the clock of its zone, or the time itself if it is not
 // quiet.
 func (q QuietHours) end(at time.Time) time.Time {
 	now := sinceMidnight(at)

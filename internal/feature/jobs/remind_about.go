@@ -72,7 +72,7 @@ func (s *Service) OpenForm(_ context.Context, m chat.Message) (*chat.Form, error
 	}, nil
 }
 
-// CheckForm returns what is wrong with the time of a form, so that it is seen in the form where the platform can.
+// CheckForm returns an error about the time of a form, so that the platform can show it in the form.
 func (s *Service) CheckForm(ctx context.Context, m chat.Message) map[string]string {
 	words := strings.TrimSpace(m.Values[fieldWords])
 	if words == "" {
@@ -84,7 +84,7 @@ func (s *Service) CheckForm(ctx context.Context, m chat.Message) map[string]stri
 	return nil
 }
 
-// remindAbout makes a reminder of a form that was sent, and returns what its author is told.
+// remindAbout makes a reminder of a submitted form, and returns the answer to its author.
 func (s *Service) remindAbout(ctx context.Context, m chat.Message) (string, error) {
 	_, id, ok := strings.Cut(m.Text, " ")
 	if !ok {

@@ -72,8 +72,8 @@ func failureReason(err error) string {
 	return "something went wrong inside the bot, whose log has the reason."
 }
 
-// makeDraft returns what a job posts. A task waits for one of maxTasks slots, and fails where its answer is one of
-// failure. settled is nil where nothing is to be done behind the post.
+// makeDraft returns a job's post. A task waits for one of maxTasks slots, and fails if its answer is an error. settled
+// is nil if nothing follows the post.
 func (s *Service) makeDraft(
 	ctx context.Context,
 	j Job,
@@ -146,18 +146,19 @@ func (s *Service) finish(
 	}
 }
 
-// finishOnce makes one attempt of finish. A job that was removed meanwhile, or changed to another time, posts nothing.
+// finishOnce makes one attempt of finish. A job that was removed or rescheduled during the work posts nothing.
 func (s *Service) finishOnce(ctx context.Context, id string, due time.Time, d chat.Draft, seen *sight) error {
 	defer s.lock(id)()
 	j, ok := s.find(id)
-	// Also at a further try of finish, where the posts were stored and only settled has failed: nothing is posted again.
+	// This also holds for a retry of finish after the posts were stored and only settled has failed: nothing is posted
+	// again.
 	if !ok || j.isDone(due) || j.IsOnce() && !j.At.Equal(due) {
 		return nil
 	}
 	posts := j.buildPosts(due, d, s.o.Now())
 	var next *Job
 	switch done := j.withDone(due); {
-	// One that has come to its end, such as "until friday", is removed like one that was due once.
+	// A job that has reached its end, such as "until friday", is removed like a one-time job.
 	case !j.IsOnce() && !j.plan.HasEnded(due):
 		if next = &done; seen != nil {
 			next.Seen = seen
@@ -213,8 +214,8 @@ func (s *Service) hold(id string) time.Duration {
 	return s.quietHours().end(now.In(j.plan.Zone())).Sub(now)
 }
 
-// isLate reports whether a due time is carried out so late that its post says so. Quiet hours do not count: whoever set
-// them knows why it comes then.
+// isLate reports whether a run is so late that its post mentions it. Quiet hours do not count, because their author
+// expects the delay.
 func (s *Service) isLate(j stored, begun, due time.Time) bool {
 	if !j.IsOnce() {
 		due = s.quietHours().end(due.In(j.plan.Zone()))

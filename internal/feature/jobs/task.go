@@ -36,9 +36,8 @@ func (j Job) taskAddress() chat.Address {
 	return a
 }
 
-// AgentTask returns a Task that has the agent answer the prompt, in a turn that goes on where it stood when it is cut
-// off. The conversation of what is done once is deleted with it, by the function that the Task returns; that may be
-// called again where it has failed.
+// AgentTask returns a Task that asks the agent in a turn, which resumes after an interruption. The function that the
+// Task returns deletes the conversation of a one-time job. It can be retried.
 func AgentTask(a Agent, turns Turns, now func() time.Time) Task {
 	return func(ctx context.Context, j Job, due time.Time) (chat.Draft, func(context.Context) error, error) {
 		at := j.taskAddress()
@@ -77,8 +76,7 @@ func AgentTask(a Agent, turns Turns, now func() time.Time) Task {
 	}
 }
 
-// Find returns the job whose task is carried out in a conversation, and the channel that it posts to; false where it is
-// no such conversation.
+// Find returns the job and the target channel of a task's conversation, or false.
 func (s *Service) Find(at chat.Address) (j Job, channel chat.Address, ok bool) {
 	if at.Platform != chat.TaskPlatform || at.Workspace != taskWorkspace {
 		return Job{}, chat.Address{}, false
@@ -97,8 +95,8 @@ func (s *Service) Find(at chat.Address) (j Job, channel chat.Address, ok bool) {
 // MaxTokens is what one task may use of a language model.
 const MaxTokens = 30_000
 
-// Readable returns the conversation that a task may read back: the channel that its job posts to, if there is but one.
-// A webhook's may read none: what was sent decides what it does. false also where the conversation is no task's.
+// Readable returns the conversation that a task can read back: its job's target channel, if there is only one. A
+// webhook's task can read none, because its payload controls it. It returns false if the conversation is no task's.
 func (s *Service) Readable(task chat.Address) (chat.Address, bool) {
 	j, channel, ok := s.Find(task)
 	if !ok || len(j.Post) != 1 || j.Hook != "" {
@@ -107,7 +105,7 @@ func (s *Service) Readable(task chat.Address) (chat.Address, bool) {
 	return channel, true
 }
 
-// Context returns what a task is about beside its prompt: what a webhook brought, as text of others. It returns false
+// Context returns a task's context in addition to its prompt: a webhook's payload, as foreign text. It returns false
 // for a message that is no task of a job.
 func (s *Service) Context(m chat.Message) (about chat.Context, ok bool) {
 	j, _, ok := s.Find(m.Conversation)

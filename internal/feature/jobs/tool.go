@@ -10,7 +10,7 @@ import (
 	"ravenbot/internal/core/tool"
 )
 
-// Tool returns the tool remind: what people do with /raven remind.
+// Tool returns the tool remind, which does the same as /raven remind.
 func (s *Service) Tool() tool.Tool {
 	no := false
 	return tool.Func{

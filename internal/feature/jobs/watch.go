@@ -19,7 +19,7 @@ import (
 	"ravenbot/internal/core/tool"
 )
 
-// Watch is what a job looks at: one of a page, a feed and a tool. It posts what is new there since it looked before.
+// Watch is the source that a job watches: a page, a feed or a tool. The job posts the changes since the last check.
 type Watch struct {
 	URL       string          `json:"url,omitempty"`
 	Feed      string          `json:"feed,omitempty"`
@@ -40,7 +40,7 @@ const (
 	maxWatchedLines = 2000
 	maxShownLines   = 5
 	maxLineChars    = 300
-	// failuresTold is after how many looks in a row that failed the place is told so, once.
+	// failuresTold is the number of consecutive failed checks after which the place gets one notice.
 	failuresTold = 5
 	lookTimeout  = time.Minute
 )
@@ -102,7 +102,7 @@ func (w Watch) call() (name string, args json.RawMessage) {
 	return "web_fetch", args
 }
 
-// title returns what is watched, for readers.
+// title returns the name of the source, for readers.
 func (w Watch) title() string {
 	title := "the tool " + text.EscapeMarkdown(w.Tool)
 	if address := cmp.Or(w.URL, w.Feed); address != "" {
@@ -114,7 +114,7 @@ func (w Watch) title() string {
 	return title
 }
 
-// look looks once. It returns what is posted, without text where nothing is, and what was seen.
+// look checks the source once. It returns the post, without text if there is no change, and the contents.
 func (s *Service) look(ctx context.Context, j Job) (chat.Draft, *sight) {
 	was := j.Seen
 	if was == nil {
@@ -146,7 +146,7 @@ func (s *Service) look(ctx context.Context, j Job) (chat.Draft, *sight) {
 	}
 	slices.Sort(now.Lines)
 	now.Lines = slices.Compact(now.Lines)
-	// What is there at the first look is not new; what somebody looks for is.
+	// At the first check, contents are not new, but search results are.
 	if was.Lines == nil && j.Watch.For == "" || len(fresh) == 0 {
 		return chat.Draft{}, now
 	}
@@ -154,8 +154,8 @@ func (s *Service) look(ctx context.Context, j Job) (chat.Draft, *sight) {
 	return chat.Draft{Text: describeFresh(j, fresh), Origin: &from, News: true}, now
 }
 
-// readWatched returns the lines that count of what a job looks at, maxWatchedLines at most. It calls the tool in the
-// name of whoever made the job, unattended, and fails where the call does, is refused or takes longer than lookTimeout.
+// readWatched returns at most maxWatchedLines relevant lines of the source. It calls the tool in the name of the job's
+// author, unattended, and fails if the call fails, is refused or takes longer than lookTimeout.
 func (s *Service) readWatched(ctx context.Context, j Job) ([]string, error) {
 	counts, err := j.Watch.matcher()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // maxWhenWords is how many words may say when: more are hardly about a time.
 const maxWhenWords = 16
 
-// whenExample stands in refusals.
+// whenExample is the example in refusals.
 const whenExample = "\"remind tomorrow at 9 call Anna\" or \"remind every friday at 16 write the report\""
 
 // when is a time, or times, that somebody asked for.
@@ -55,8 +55,8 @@ func splitRequest(words string, zone *time.Location, now time.Time) (w when, wha
 		return when{}, "", errors.New("it says nothing")
 	}
 	var fault error
-	// try reads the words before and behind the text as a time. Of all errors the one about the time itself helps, not
-	// that further words are none of it.
+	// try parses the words before and after the text as a time. It returns the error about the time itself, which
+	// helps more than an error about further words.
 	try := func(before, behind []string) bool {
 		phrase := strings.TrimRight(strings.Join(slices.Concat(before, behind), " "), ":,;–-")
 		if w, err = parseWhen(phrase, zone, now); err != nil && fault == nil && !isUnknownWord(err) {
@@ -93,8 +93,8 @@ func splitRequest(words string, zone *time.Location, now time.Time) (w when, wha
 	return when{}, "", fault
 }
 
-// splitLead returns how many words before the text belong to a time that is continued behind it, as in "on monday call
-// Anna at 9".
+// splitLead returns the number of words before the text that belong to a time continued after it, as in "on monday
+// call Anna at 9".
 func splitLead(text []string, isTime func(lead []string) bool) (n int, ok bool) {
 	for n = min(maxWhenWords, len(text)-1); n > 0; n-- {
 		if isTime(text[:n]) {
@@ -104,7 +104,7 @@ func splitLead(text []string, isTime func(lead []string) bool) (n int, ok bool) 
 	return 0, false
 }
 
-// unclearError says what was understood as a time, what is left, and how to write either meaning.
+// unclearError names the words understood as a time, the remaining words, and the ways to write either meaning.
 func unclearError(time, rest []string) error {
 	understood, left := strings.TrimRight(strings.Join(time, " "), ":,;–- "), strings.Join(rest, " ")
 	return fmt.Errorf("the time %q was understood, and %q may be the text or a part of the time. If it is the text, write: "+
@@ -123,7 +123,7 @@ func isUnknownWord(err error) bool {
 	}, func(part string) bool { return strings.Contains(err.Error(), part) })
 }
 
-// cleanWhat returns what somebody wants to be reminded of without the words that lead to it.
+// cleanWhat returns the subject of a reminder without introductory words.
 func cleanWhat(words string) string {
 	words = strings.TrimLeft(strings.TrimSpace(words), ":,-– ")
 	lower := strings.ToLower(words)

@@ -20,7 +20,7 @@ const (
 	wordClose = "poll-close"
 )
 
-// inputError is a sentence for whoever sent a message that cannot be carried out.
+// inputError is a sentence for the author of an invalid message.
 type inputError string
 
 func (e inputError) Error() string { return string(e) }
@@ -80,7 +80,7 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	return &chat.Draft{Ephemeral: true, Text: words}, nil
 }
 
-// handle returns what the author of the message is told.
+// handle returns the answer to the author of the message.
 func (s *Service) handle(ctx context.Context, m chat.Message) (string, error) {
 	if m.Kind() == chat.EventPress {
 		parts := strings.Fields(m.Text)

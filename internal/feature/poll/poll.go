@@ -44,9 +44,9 @@ const (
 	// editPause is how often a post is edited at most: Slack lets an app update about fifty messages a minute
 	// (chat.update, tier 3, read 2026-11-22), Discord five in five seconds in one channel.
 	editPause = 1500 * time.Millisecond
-	// checkEvery is how often polls are looked at whose time may be over.
+	// checkEvery is the interval of checks for expired polls.
 	checkEvery = 10 * time.Second
-	// maxTries bounds how often a vote finds that another process has changed the poll meanwhile.
+	// maxTries limits the retries of a vote after conflicts with other processes.
 	maxTries = 50
 	// deleteTimeout bounds deleting a poll that could not be posted.
 	deleteTimeout = 5 * time.Second
@@ -82,7 +82,7 @@ type Service struct {
 
 	mu     sync.Mutex
 	polls  map[string]*poll
-	edits  map[string]bool // polls whose post is to be edited
+	edits  map[string]bool // polls whose posts need an edit
 	signal chan struct{}   // has room for one: edits has grown
 }
 
@@ -138,8 +138,8 @@ func (s *Service) Reload(ctx context.Context) error {
 	})
 }
 
-// load reads the stored polls, and calls fn for each that is newer than the one that is known, which may be nil. s.mu
-// is held then.
+// load reads the stored polls, and calls fn, with s.mu held, for each that is newer than the known one, which may be
+// nil.
 func (s *Service) load(ctx context.Context, fn func(was, p *poll)) error {
 	items, err := s.o.Store.Items(ctx, itemKind)
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *Service) load(ctx context.Context, fn func(was, p *poll)) error {
 		}
 	}
 	for id, p := range s.polls {
-		if _, ok := items[id]; !ok && p.Closed != nil { // an open one was started meanwhile
+		if _, ok := items[id]; !ok && p.Closed != nil { // a new poll was started
 			delete(s.polls, id)
 		}
 	}
@@ -187,7 +187,7 @@ func (s *Service) Run(ctx context.Context) {
 	s.closeOverdue(ctx)
 	for {
 		s.editPosts(ctx)
-		// After each round there is a pause, whatever has come meanwhile: many votes make one edit.
+		// Pause after each round, whatever has arrived: many votes cause one edit.
 		select {
 		case <-time.After(editPause):
 		case <-ctx.Done():
@@ -203,7 +203,7 @@ func (s *Service) Run(ctx context.Context) {
 	}
 }
 
-// closeOverdue closes the polls whose time is over, and deletes those that were closed long ago.
+// closeOverdue closes expired polls, and deletes polls that were closed long ago.
 func (s *Service) closeOverdue(ctx context.Context) {
 	now := s.o.Now()
 	s.mu.Lock()
@@ -244,11 +244,11 @@ func (s *Service) requestEdit(id string) {
 	}
 }
 
-// editPosts edits every post that is to be edited.
+// editPosts edits every post that needs it.
 func (s *Service) editPosts(ctx context.Context) {
 	s.mu.Lock()
 	due := slices.Sorted(maps.Keys(s.edits))
-	// Cleared before the posts are edited, so that a vote that comes meanwhile asks for another edit.
+	// Clear it before the edits, so that a concurrent vote causes another edit.
 	clear(s.edits)
 	s.mu.Unlock()
 	for _, id := range due {
@@ -333,7 +333,7 @@ func (s *Service) readLocked(ctx context.Context, id string) error {
 	return err
 }
 
-// findLocked returns a poll, which another process may have started just now; nil: there is none. s.mu is held.
+// findLocked returns a poll, which another process may have just started, or nil. s.mu must be held.
 func (s *Service) findLocked(ctx context.Context, id string) (*poll, error) {
 	if s.polls[id] == nil {
 		if err := s.readLocked(ctx, id); err != nil {
@@ -343,7 +343,7 @@ func (s *Service) findLocked(ctx context.Context, id string) (*poll, error) {
 	return s.polls[id], nil
 }
 
-// retry calls change until no other process has changed the poll meanwhile.
+// retry repeats change until no other process has changed the poll.
 func retry(change func() error) error {
 	var err error
 	for range maxTries {
@@ -397,13 +397,13 @@ func (s *Service) start(ctx context.Context, m chat.Message, q request) error {
 		return err
 	}
 	d := p.draft()
-	// editPost finds the post by this key until the press of a button tells where it is.
+	// editPost finds the post by this key until the press of a button gives its reference.
 	d.Key = p.key()
 	err = s.o.Poster.Interject(ctx, p.To, d, "")
 	if err == nil {
 		return nil
 	}
-	// Nobody sees the poll, and whoever asked for it is told so. ctx may be what has ended.
+	// Nobody sees the poll, so notify its author. ctx may already have ended.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
 	if gone := s.o.Store.DeleteItem(limited, itemKind, p.ID); gone != nil {
@@ -416,7 +416,7 @@ func (s *Service) start(ctx context.Context, m chat.Message, q request) error {
 	return err
 }
 
-// vote counts a vote, moves it, or takes it back where it is the same as before. It returns what the voter is told.
+// vote counts a vote, moves it, or withdraws it if it is repeated. It returns the answer to the voter.
 func (s *Service) vote(ctx context.Context, m chat.Message, id string, option int) (words string, err error) {
 	err = retry(func() error {
 		words, err = s.tryVote(ctx, m, id, option)
@@ -425,9 +425,8 @@ func (s *Service) vote(ctx context.Context, m chat.Message, id string, option in
 	return words, err
 }
 
-// tryVote stores a vote, its change or its withdrawal, and returns what the voter is told. An
-// inputError says why a vote does not count; any other error is the store's, and nothing has
-// changed then.
+// tryVote stores a vote, its change or its withdrawal, and returns the answer to the voter. An inputError says why a
+// vote does not count. Any other error is the store's, and nothing has changed then.
 func (s *Service) tryVote(ctx context.Context, m chat.Message, id string, option int) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -507,14 +506,14 @@ func (s *Service) closeByPress(ctx context.Context, m chat.Message, id string) (
 	return "The poll is closed.", nil
 }
 
-// closePoll closes a poll and has its post show so. by is who closed it early, post the platform's id of its post
-// where that is known.
+// closePoll closes a poll and updates its post. by is the person who closed it early, and post the platform's id of
+// its post if known.
 func (s *Service) closePoll(ctx context.Context, id, by, post string) error {
 	return retry(func() error { return s.tryClose(ctx, id, by, post) })
 }
 
-// tryClose stores that a poll is closed. One that is closed already, or not known, is no error. by
-// is empty where its time is over; post is the message that shows the poll, where that is known.
+// tryClose stores that a poll is closed. A closed or unknown poll is no error. by is empty if its time is over. post
+// is the message that shows the poll, if known.
 func (s *Service) tryClose(ctx context.Context, id, by, post string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -87,7 +87,7 @@ func (q request) check() error {
 	return nil
 }
 
-// parseDuration reads 30m, 2h, 3d, also with "in" before it or a space or a word behind the number.
+// parseDuration parses 30m, 2h, 3d, also with "in" before it, or a space or a word after the number.
 func parseDuration(words string) (time.Duration, error) {
 	words = strings.TrimSpace(strings.TrimPrefix(strings.ToLower(words), "in "))
 	digits := strings.TrimRight(words, "abcdefghijklmnopqrstuvwxyz ")

@@ -26,7 +26,7 @@ func decodeLayer(raw []byte) (Layer, error) {
 	return l, err
 }
 
-// usage stands below each list and each refusal.
+// usage is the last line of each list and each refusal.
 const usage = "Say `/raven settings` or, as an administrator, `/raven settings channel` to see and fill them in, " +
 	"`/raven settings KEY VALUE` to set one for yourself, `/raven settings channel KEY VALUE` for this channel " +
 	"(administrators). Keys: `model NAME`, `language NAME`, `timezone Europe/Oslo`, `tools on|off`, `steps N`, " +
@@ -64,7 +64,7 @@ func (r *Repository) Command(ctx context.Context, m chat.Message) chat.Draft {
 	return say("Set for %s.\n\n%s", whose, r.describe(m))
 }
 
-// cutWord returns the first word of a text, and what stands behind it.
+// cutWord returns the first word of a text, and the text after it.
 func cutWord(text string) (word, rest string) {
 	text = strings.TrimSpace(text)
 	if i := strings.IndexFunc(text, unicode.IsSpace); i >= 0 {
@@ -78,7 +78,7 @@ func (l *Layer) setKey(key, value string) error {
 	if value == "" {
 		return fmt.Errorf("a key and a value are needed")
 	}
-	// The lines of a prompt say what belongs together.
+	// Line breaks are part of a prompt's meaning.
 	if key != fieldPrompt {
 		value = strings.Join(strings.Fields(value), " ")
 	}

@@ -67,7 +67,7 @@ func (b *Repository) OpenForm(ctx context.Context, m chat.Message) (*chat.Form, 
 	return b.Form(ctx, m)
 }
 
-// Complete returns the settings that fit what was typed.
+// Complete returns the settings that match the typed text.
 func (b *Repository) Complete(_ context.Context, _ chat.Address, command, _, typed string) []string {
 	if command != commandName {
 		return nil

@@ -48,9 +48,9 @@ var errBadFields = errors.New("the form has faults")
 
 const errAllLocked userError = "Here administrators set all settings. `/raven settings channel` shows them."
 
-// Form returns the form for `/raven settings` without a key: that of the user's settings or, for an administrator,
-// that of the channel's. For the button below a refused form it returns the form with what was filled in. It returns
-// nil for other messages. It implements chat.Former.
+// Form returns the form for `/raven settings` without a key: for the user's settings or, for an administrator, for the
+// channel's. For the button below a refused form it returns the form with its filled-in values. It returns nil for
+// other messages. It implements chat.Former.
 func (r *Repository) Form(ctx context.Context, m chat.Message) (*chat.Form, error) {
 	words := strings.ToLower(strings.TrimSpace(m.Text))
 	if word, form := m.Press(); word == wordAgain+" " {
@@ -94,7 +94,7 @@ func (r *Repository) Form(ctx context.Context, m chat.Message) (*chat.Form, erro
 	return nil, nil
 }
 
-// newForm returns the form of a layer, filled in with what it sets now. What is left empty says what holds instead.
+// newForm returns the form of a layer with its present values. Empty fields show the value that applies instead.
 func (r *Repository) newForm(id, title, intro string, m chat.Message) *chat.Form {
 	l, scope := r.layerOf(id, m)
 	below := r.inherited(id, m)
@@ -164,7 +164,7 @@ func (r *Repository) newForm(id, title, intro string, m chat.Message) *chat.Form
 	return f
 }
 
-// dropLocked removes the fields that members may not set.
+// dropLocked removes the fields that members must not set.
 func (r *Repository) dropLocked(f *chat.Form) {
 	rules := r.members()
 	var locked []string
@@ -197,7 +197,7 @@ func (r *Repository) inherited(id string, m chat.Message) Layer {
 	return r.Layer(Channel(m.Conversation)).withDefaults(r.Layer(Instance))
 }
 
-// orDefault returns value or, where that is empty, otherwise.
+// orDefault returns value or, if that is empty, otherwise.
 func orDefault(value, otherwise string) string {
 	if value == "" {
 		return otherwise
@@ -216,7 +216,7 @@ func onOrOff(is *bool) string {
 	return off
 }
 
-// systemPrompt returns the prompt that a layer sets; empty also where it sets an empty one.
+// systemPrompt returns the prompt that a layer sets, which may be empty.
 func systemPrompt(l Layer) string {
 	if l.Tools.SystemPrompt == nil {
 		return ""
@@ -250,7 +250,7 @@ func (r *Repository) HandleForm(ctx context.Context, m chat.Message) (chat.Draft
 			Buttons:   []chat.Button{{Label: "Open the form again", Value: wordAgain + " " + m.Text, Style: chat.Primary}},
 		}, true
 	}
-	// What was kept of a refused attempt must not fill in a form that is opened later.
+	// Values of a refused attempt must not fill in a later form.
 	r.takeSent(m, m.Text)
 	if err != nil {
 		return chat.Draft{
@@ -266,7 +266,7 @@ func (r *Repository) HandleForm(ctx context.Context, m chat.Message) (chat.Draft
 	return chat.Draft{Ephemeral: true, Text: "Set for " + whose + ".\n\n" + r.describe(m)}, true
 }
 
-// CheckForm returns what is wrong with a form of Form that was sent, by its fields.
+// CheckForm returns the errors of a submitted form of Form, by its fields.
 func (r *Repository) CheckForm(_ context.Context, m chat.Message) map[string]string {
 	l, scope := r.layerOf(m.Text, m)
 	faults := map[string]string{}
@@ -291,8 +291,7 @@ func joinFaults(faults map[string]error) string {
 	return strings.Join(list, " ")
 }
 
-// setFields sets what was filled in. It returns the faults by fields, so that the user can correct
-// them together.
+// setFields sets the filled-in values. It returns the errors by fields, so that the user can correct them together.
 func (r *Repository) setFields(scope Scope, l *Layer, values map[string]string) map[string]error {
 	was := *l
 	faults := map[string]error{}
@@ -332,7 +331,7 @@ func (r *Repository) setFields(scope Scope, l *Layer, values map[string]string) 
 // maxSent bounds the forms that are kept to be opened again.
 const maxSent = 256
 
-// keepSent keeps what was filled in by somebody whose form could not be taken.
+// keepSent keeps the values of a refused form.
 func (r *Repository) keepSent(m chat.Message) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -342,7 +341,7 @@ func (r *Repository) keepSent(m chat.Message) {
 	r.sent[sentKey(m, m.Text)] = m.Values
 }
 
-// takeSent returns and forgets what somebody filled in whose form could not be taken.
+// takeSent returns and deletes the values of a refused form.
 func (r *Repository) takeSent(m chat.Message, form string) map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// MemberRules say what people may set for themselves. Layers of channels and of the bot, which administrators set, have
-// no such limits.
+// MemberRules are the rules for people's own settings. Layers of channels and of the bot, which administrators set,
+// have no such limits.
 type MemberRules struct {
 	Locked []string // names of settings, such as tools.maxSteps
 	Models []string // names of models that may be chosen; nil: all
@@ -43,7 +43,7 @@ var all = []setting{
 	}, func(l *Layer) { l.Tools.SystemPrompt = nil }},
 }
 
-// isLocked reports whether members may not set a value.
+// isLocked reports whether members must not set a value.
 func (m MemberRules) isLocked(s setting) bool { return slices.Contains(m.Locked, s.name) }
 
 // opensModel reports whether members may choose a model; no model, which takes a choice back, always.
@@ -64,7 +64,7 @@ func (m MemberRules) limit(l Layer) Layer {
 	return l
 }
 
-// check returns an error, in words for the member, for a layer that sets what members may not.
+// check returns an error, in words for the member, for a layer that sets a locked value.
 func (m MemberRules) check(l Layer) error {
 	for _, s := range all {
 		if m.isLocked(s) && s.value(l) != "" {
@@ -77,7 +77,7 @@ func (m MemberRules) check(l Layer) error {
 	return nil
 }
 
-// isUser reports whether a scope is that of a user.
+// isUser reports whether a scope is a user's scope.
 func (s Scope) isUser() bool { return strings.HasPrefix(string(s), "user/") }
 
 // modelsFor returns the names of the models that may be set in a scope.

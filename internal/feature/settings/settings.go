@@ -30,7 +30,7 @@ type Layer struct {
 	Tools    Tools  `json:"tools,omitzero"`
 	Model    string `json:"model,omitempty"`    // name of a configured model
 	Language string `json:"language,omitempty"` // of answers, in free text
-	// Timezone is an IANA name: times that people write are read in it where the platform does not tell theirs.
+	// Timezone is the IANA name of the zone for times that people write, if the platform does not send theirs.
 	Timezone string `json:"timezone,omitempty"`
 }
 
@@ -104,8 +104,8 @@ func CheckStored(scope string, raw json.RawMessage) error {
 type Store interface {
 	// Settings returns all layers, as they were saved.
 	Settings(ctx context.Context) (map[string][]byte, error)
-	// SwapSetting replaces a layer, which is JSON, by another; nil stands for no layer. It returns false and changes
-	// nothing where the layer is not, or no longer, the one to be replaced.
+	// SwapSetting replaces a layer, which is JSON. Nil means no layer. It returns false and changes nothing if the
+	// present layer is not the expected one.
 	SwapSetting(ctx context.Context, scope string, was, now []byte) (bool, error)
 }
 
@@ -115,19 +115,19 @@ type Repository struct {
 	models  func() []string // names that Model may have
 	members func() MemberRules
 	log     *slog.Logger
-	// changes is held while a layer is changed, in the store and here, and while all are read again: two changes of a
-	// scope end in the same order in both places, and what is read is no older than what is here. It is taken before mu.
+	// changes is held while a layer is changed, in the store and here, and while all are reloaded, so that two changes
+	// of a scope have the same order in both places, and a reload never replaces newer data. It is locked before mu.
 	changes sync.Mutex
 
 	// mu guards the maps, for moments only.
 	mu     sync.RWMutex
 	layers map[Scope]Layer              // all that set anything, so that reading needs no store
-	stored map[Scope][]byte             // what the store held of each scope when it was last read or changed
-	sent   map[string]map[string]string // what was filled in of forms that could not be taken
+	stored map[Scope][]byte             // the stored value of each scope at its last read or change
+	sent   map[string]map[string]string // values of refused forms
 }
 
-// New returns an empty Repository; Load fills it. models returns the names of the models that may be chosen,
-// members what people may set for themselves; nil: everything.
+// New returns an empty Repository; Load fills it. models returns the names of the available models. members are the
+// rules for people's own settings; nil allows everything.
 func New(s Store, models func() []string, members func() MemberRules, log *slog.Logger) *Repository {
 	if members == nil {
 		members = func() MemberRules { return MemberRules{} }
@@ -175,8 +175,8 @@ func (*Repository) SharedKinds() []string { return []string{store.SettingChanges
 // Reload takes up what other processes have changed.
 func (r *Repository) Reload(ctx context.Context) error { return r.Load(ctx) }
 
-// Effective returns the settings that apply to a user in a channel. Its zero values are set in no layer. It is called
-// for every message, and asks no store. Values that members may not set count in a user's layer no more.
+// Effective returns the settings for a user in a channel. Zero values are not set in any layer. It is called for every
+// message, and does not access the store. It ignores locked values of a user's layer.
 func (r *Repository) Effective(a chat.Address, user string) Layer {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -187,7 +187,7 @@ func (r *Repository) Effective(a chat.Address, user string) Layer {
 	return own.withDefaults(r.layers[Channel(a)]).withDefaults(r.layers[Instance])
 }
 
-// Layer returns the settings of one scope; of a user's, those that the user may set.
+// Layer returns the settings of one scope. A user's layer has only the allowed settings.
 func (r *Repository) Layer(s Scope) Layer {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -211,8 +211,8 @@ const (
 	maxLanguageChars = 60      // characters
 )
 
-// Check returns an error, in words for whoever set it, when a layer has a value that is not allowed in its scope. The
-// model has to be one that there is now.
+// Check returns an error, in words for the author, if a layer has a value that is not allowed in its scope. The model
+// must exist.
 func (r *Repository) Check(s Scope, l Layer) error {
 	if s.isUser() {
 		if err := r.members().check(l); err != nil {
@@ -234,8 +234,7 @@ func (r *Repository) Check(s Scope, l Layer) error {
 	return fmt.Errorf("there is no model %q; there are: %s", l.Model, strings.Join(names, ", "))
 }
 
-// check returns an error, in words for whoever set it, when a value is not allowed in any scope. Models are not looked
-// at.
+// check returns an error, in words for the author, if a value is not allowed in any scope. It does not check models.
 func (l Layer) check() error {
 	if n := l.Tools.MaxSteps; n != nil && (*n < 1 || *n > maxSteps) {
 		return fmt.Errorf("tools.maxSteps is %d, want 1 to %d", *n, maxSteps)
@@ -253,8 +252,8 @@ func (l Layer) check() error {
 	return nil
 }
 
-// Set replaces the layer of a scope; a zero layer removes it. It fails when Check does, or the store, and has then
-// changed nothing. Whoever reads a layer to change it must expect that another change comes between.
+// Set replaces the layer of a scope. A zero layer removes it. It fails if Check or the store fails, and has then
+// changed nothing. Between a read and a Set of a layer another change can happen.
 func (r *Repository) Set(ctx context.Context, s Scope, l Layer) error {
 	return r.Change(ctx, s, func(was *Layer) error {
 		*was = l

@@ -2,7 +2,7 @@ package settings
 
 import "strings"
 
-// Suggest returns the completions of what somebody types after /raven settings; free text has none.
+// Suggest returns the completions of text after /raven settings. Free text has none.
 func (r *Repository) Suggest(typed string) []string {
 	scope, rest := "", strings.TrimLeft(typed, " ")
 	if after, ok := strings.CutPrefix(rest, "channel "); ok {

@@ -18,8 +18,8 @@ type Config struct {
 	SchemaURL string `json:"$schema"`
 	// What keeps conversations, items and runs: a path for the embedded store, or a postgres:// URL.
 	Store Masked `json:"store" default:"data/ravenbot.db" form:"store"`
-	// The key that secrets in the store are encrypted with: 32 bytes in base64 (`openssl rand -base64 32`). Empty: made
-	// at first start and kept beside the store. Replicas need the same.
+	// The key for encrypting secrets in the store: 32 bytes in base64 (`openssl rand -base64 32`). If it is empty, the
+	// first start creates one in a file next to the store. Replicas need the same key.
 	StoreKey Secret `json:"storeKey" default:"${RAVENBOT_STORE_KEY:-}"`
 	// Copies of the store that the running bot makes by itself.
 	Backup Backup `json:"backup"`
@@ -39,9 +39,9 @@ type Config struct {
 	Agents map[string]Agent `json:"agents"`
 	// Rules for channels; the first that matches counts. Elsewhere the default agent answers mentions from everyone.
 	Channels []Channel `json:"channels"`
-	// What holds for all tools, native ones and those of MCP servers.
+	// Settings for all tools, both native tools and tools of MCP servers.
 	Tools Tools `json:"tools"`
-	// What people may set for themselves in the chat.
+	// The settings that people may change for themselves in the chat.
 	Settings Settings `json:"settings"`
 	// How MCP servers are watched.
 	MCP MCP `json:"mcp"`
@@ -49,7 +49,7 @@ type Config struct {
 	MCPServers map[string]MCPServer `json:"mcpServers" alias:"servers"`
 	// How feeds are fetched.
 	Feeds Feeds `json:"feeds"`
-	// Digests by name: what is posted where and when.
+	// Digests by name, with their contents, places and times.
 	Digests map[string]Digest `json:"digests"`
 	// What holds for reminders and other jobs.
 	Jobs Jobs `json:"jobs"`
@@ -59,7 +59,7 @@ type Config struct {
 	Webhooks map[string]Webhook `json:"webhooks"`
 	// Caps on spend in US dollars a day.
 	Budget Budget `json:"budget"`
-	// What one person may have the bot do.
+	// The limits of one person.
 	Limits Limits `json:"limits"`
 	// What operators are told.
 	Ops Ops `json:"ops"`
@@ -84,14 +84,14 @@ type Backup struct {
 	Every Duration `json:"every" default:"24h" min:"0"`
 	// How many copies are kept.
 	Keep int `json:"keep" default:"7" min:"1"`
-	// The folder of the copies. Empty: beside the store, with .backups behind its name.
+	// The folder of the backups. If it is empty, it is next to the store, with .backups after the store's name.
 	Folder string `json:"folder" form:"path"`
 }
 
 // Retention is how long records are kept. What is over its time is deleted from every record, index, search result and
 // export; backups that were made before still hold it.
 type Retention struct {
-	// What was said: questions, answers, imported messages, lines and files of web rooms, and what belongs to them.
+	// Messages: questions, answers, imported messages, lines and files of web rooms, and their data.
 	Conversations Lifetime `json:"conversations" default:"0"`
 	// Records of tool calls, with their arguments and results.
 	Calls Lifetime `json:"calls" default:"90d"`
@@ -105,7 +105,7 @@ type Retention struct {
 type HTTP struct {
 	// Address and port to listen on. An address other machines can reach needs adminToken.
 	Listen string `json:"listen" default:"127.0.0.1:8080"`
-	// The administrator's token. Empty: made at first start and kept beside the store.
+	// The administrator's token. If it is empty, the first start creates one in a file next to the store.
 	AdminToken Secret `json:"adminToken" default:"${RAVENBOT_ADMIN_TOKEN:-}"`
 	// A token that opens /metrics and nothing else, for Prometheus. Empty: /metrics takes adminToken alone.
 	MetricsToken Secret `json:"metricsToken"`
@@ -175,9 +175,8 @@ type Model struct {
 	MaxOutputTokens int `json:"maxOutputTokens" min:"0"`
 	// How long one request may take, with all of its retries.
 	Timeout Duration `json:"timeout" default:"120s" min:"1ms"`
-	// How long until an answer has to begin; thoughts that the provider streams are a beginning. After it the fallback is
-	// asked. More is needed by models that think in silence, and by those of this machine that have to be loaded first.
-	// 0s: not limited.
+	// The time until an answer must begin. Streamed thoughts count as a beginning. Afterwards the fallback is asked.
+	// Models that think without streaming, and local models that must be loaded first, need more. 0s means no limit.
 	FirstTokenTimeout Duration `json:"firstTokenTimeout" default:"20s" min:"0"`
 	// Whether the model is given tools. Set it to false for a model, or a server of models, that takes none.
 	Tools bool `json:"tools" default:"true"`
@@ -229,25 +228,25 @@ type Agent struct {
 	// Folders with a SKILL.md (agentskills.io), or patterns such as skills/*: instructions for certain work, which the
 	// agent reads when it needs them. Scripts in them are not run.
 	Skills []string `json:"skills" form:"path"`
-	// Name of a cheaper model, for titles and for summaries of what is old. Empty: the one called utility, where there
-	// is one.
+	// Name of a cheaper model, for titles and for summaries of older turns. If it is empty, the model called utility
+	// is used if there is one.
 	UtilityModel string `json:"utilityModel"`
-	// Where it answers unless a rule of channels says otherwise: platform:workspace/channel; * stands for anything in a
-	// part.
+	// The places where it answers unless a rule of channels names another agent: platform:workspace/channel; * matches
+	// anything in a part.
 	Channels []string `json:"channels"`
 	// If several agents could answer, this one answers people with one of these roles of Discord or user groups of Slack, by
 	// id or name, and nobody else. Empty: everybody.
 	Roles []string `json:"roles"`
 	// Limits of its own.
 	Limits AgentLimits `json:"limits"`
-	// What its model is told of a conversation beside the question.
+	// The part of a conversation that its model gets in addition to the question.
 	Context AgentContext `json:"context"`
 }
 
-// AgentContext says how much of a conversation an agent's model is told.
+// AgentContext limits the part of a conversation that an agent's model gets.
 type AgentContext struct {
-	// How many of the newest messages of a channel or thread a mention brings along, those of other people included.
-	// 0: none.
+	// The number of newest messages of a channel or thread that a mention includes, other people's messages included.
+	// 0 means none.
 	Messages int `json:"messages" default:"20" min:"0" max:"200"`
 	// How many earlier questions are sent with their answers as they were said; older ones are summarized.
 	Turns int `json:"turns" default:"40" min:"2" max:"1000"`
@@ -257,7 +256,7 @@ type AgentContext struct {
 
 // AgentLimits are an agent's own limits on tools.
 type AgentLimits struct {
-	// How many rounds of tool calls one answer may take. 0: as tools.maxSteps says.
+	// The maximum rounds of tool calls of one answer. 0 means the value of tools.maxSteps.
 	MaxSteps int `json:"maxSteps" min:"0"`
 	// Bytes of a result that the model is shown at once. 0: as tools.maxResultBytes says.
 	MaxResultBytes int `json:"maxResultBytes" min:"0"`
@@ -273,22 +272,22 @@ type ServerLink struct {
 
 // Channel is a rule for the channels, and their threads, that it matches.
 type Channel struct {
-	// platform:workspace/channel; * stands for anything within one part.
+	// platform:workspace/channel; * matches anything within one part.
 	Match string `json:"match" required:"true"`
 	// Name of the agent that answers there. Absent: the rule says nothing about the agent.
 	Agent string `json:"agent"`
-	// Who is answered: platform user ids or user names; * stands for anything.
+	// The people who get answers: platform user ids or user names; * matches anything.
 	AllowUsers []string `json:"allowUsers" default:"*"`
-	// People with one of these roles of Discord or user groups of Slack, by id or name, are answered there, too. With
-	// allowRoles and without allowUsers, nobody else is answered.
+	// People with one of these roles of Discord or user groups of Slack, by id or name, get answers there, too. With
+	// allowRoles and without allowUsers, nobody else does.
 	AllowRoles []string `json:"allowRoles"`
 	// What is answered: mentions only, or every message.
 	RespondTo string `json:"respondTo" default:"mentions" enum:"mentions|all"`
-	// How long what was said there is kept. Absent: as retention.conversations says.
+	// The retention time of messages there. If it is absent, retention.conversations applies.
 	Retention *Lifetime `json:"retention"`
 }
 
-// Tools is what holds for all tools.
+// Tools holds the settings for all tools.
 type Tools struct {
 	// false: no tool is declared to the model; answers continue.
 	Enabled bool `json:"enabled" default:"true"`
@@ -332,15 +331,15 @@ type Policy struct {
 	// Only tools that declare this; unknown: tools that declare nothing, which count as destructive, too. Absent: all
 	// tools.
 	Hint string `json:"hint" enum:"readOnly|write|destructive|unknown"`
-	// Only in these places: platform:workspace/channel; * stands for anything.
+	// Only in these places: platform:workspace/channel; * matches anything.
 	Channels []string `json:"channels"`
 	// Only for these users: platform user ids or account names.
 	Users []string `json:"users"`
 	// Only for users with one of these roles, as ids or names.
 	Roles []string `json:"roles"`
-	// Only in turns that have read foreign text (true), or that have not (false).
+	// Only in turns that have read foreign text (true), or only in other turns (false).
 	Tainted *bool `json:"tainted"`
-	// Only calls whose arguments hold addresses of these hosts; * stands for anything.
+	// Only calls with addresses of these hosts in their arguments; * matches anything.
 	Hosts []string `json:"hosts"`
 	// ask: the asker or an administrator approves each call.
 	Decision string `json:"decision" enum:"allow|ask|deny" required:"true"`
@@ -396,9 +395,11 @@ type Billing struct {
 	File string `json:"file" form:"path"`
 }
 
-// Settings is what people may set for themselves in the chat; administrators set the rest for channels and the bot.
+// Settings are the settings that people may change for themselves in the chat. Administrators change the others for
+// channels and the bot.
 type Settings struct {
-	// Settings that members may not set: model, language, timezone, tools.enabled, tools.maxSteps, tools.systemPrompt.
+	// Settings that members must not change: model, language, timezone, tools.enabled, tools.maxSteps,
+	// tools.systemPrompt.
 	Locked []string `json:"locked"`
 	// Names of the models that members may choose. Absent: all.
 	Models []string `json:"models"`
@@ -410,10 +411,10 @@ type MCP struct {
 	HealthInterval Duration `json:"healthInterval" default:"60s" min:"1s"`
 	// How long a known status is shown before it counts as old.
 	StatusTTL Duration `json:"statusTTL" default:"300s" min:"1s"`
-	// auto: processes of servers cannot open the bot's own files and the credentials in the home folder, as far as the
-	// system can enforce it; each server shows what is enforced. strict: they can also write only to their cwd, their cache,
-	// the folders among their arguments and allowPaths, and are not started if the system cannot enforce that. off: they
-	// can open every file that the bot can.
+	// auto: server processes cannot open the bot's own files and the credentials in the home folder, as far as the
+	// system can enforce it; each server shows its enforced restrictions. strict: they can also write only to their
+	// cwd, their cache, the folders among their arguments and allowPaths, and do not start if the system cannot
+	// enforce that. off: they can open every file that the bot can.
 	Isolation string `json:"isolation" enum:"auto|strict|off" default:"auto"`
 	// What becomes of servers that are added over the API or the page: hold: their tools wait until an administrator
 	// has approved them; trust: they are used at once.
@@ -429,7 +430,7 @@ type MCPServer struct {
 	Command string `json:"command"`
 	// Its arguments.
 	Args Args `json:"args"`
-	// Its environment, beside a short list of harmless variables. $VAR and ${VAR} are replaced.
+	// Its environment, in addition to a short list of harmless variables. $VAR and ${VAR} are replaced.
 	Env Env `json:"env"`
 	// A file of NAME=value lines for its environment; env wins.
 	EnvFile string `json:"envFile" form:"path"`
@@ -455,24 +456,25 @@ type MCPServer struct {
 	ExcludeTools []string `json:"excludeTools" alias:"disabledTools"`
 	// Its tools that need no approval as long as no foreign text was read.
 	AlwaysAllow []string `json:"alwaysAllow" alias:"autoApprove"`
-	// true: what the server says of its tools is believed. Those that only read then run without a question, also after
-	// foreign text if their arguments name no address that nobody gave.
+	// true: the bot trusts the server's claims about its tools. Read-only tools then run without a question, even
+	// after foreign text if every address in their arguments is known from the conversation.
 	Trust bool `json:"trust"`
 	// Names or patterns of its tools that only read, whatever the server says of them.
 	Reads []string `json:"reads"`
 	// How the bot signs in where the server asks for OAuth. Empty: as the server and its authorization server say.
 	OAuth ServerOAuth `json:"oauth"`
-	// Files and folders that its process may open although isolation hides them, such as ${HOME}/.kube.
+	// Files and folders that its process can open in spite of isolation, such as ${HOME}/.kube.
 	AllowPaths []string `json:"allowPaths" form:"path"`
 	// none: its process gets no network. Where the system cannot take it away, the server is not started.
 	Network string `json:"network" enum:"all|none" default:"all"`
 	// MiB of memory that its processes may use together (Linux alone): with more it is ended, and started again. 0: no
 	// limit.
 	MaxMemoryMB int `json:"maxMemoryMB" min:"0" default:"4096"`
-	// The one version of MCP to speak, such as 2025-06-18. Empty: what the server prefers.
+	// The only version of MCP to use, such as 2025-06-18. If it is empty, the server chooses.
 	Protocol string `json:"protocol"`
-	// What it may reach. "none" declares that it reaches nothing outside of itself, so that its reading tools carry
-	// nothing out; an object names private hosts that its redirects and discovered addresses may lead to.
+	// The destinations that it can reach. "none" declares that it reaches nothing outside of itself, so that its
+	// reading tools leak nothing; an object names private hosts that its redirects and discovered addresses may lead
+	// to.
 	Egress ServerEgress `json:"egress"`
 }
 
@@ -491,9 +493,9 @@ type ServerOAuth struct {
 	ClientSecret Secret `json:"clientSecret"`
 	// Or its key, PKCS #8 in PEM, for signed assertions.
 	PrivateKey Secret `json:"privateKey"`
-	// The one authorization server that may be used. Empty: the one that the server names.
+	// The only authorization server to use. If it is empty, the server names one.
 	Issuer string `json:"issuer" form:"http"`
-	// The scopes to ask for, instead of those that the server names.
+	// The scopes to request, instead of the server's scopes.
 	Scopes []string `json:"scopes"`
 	// Whether a person consents, or the client's own credentials are enough.
 	Grant string `json:"grant" default:"authorization_code" enum:"authorization_code|client_credentials"`
@@ -505,7 +507,7 @@ type ServerOAuth struct {
 type Feeds struct {
 	// How often subscribed feeds are read.
 	PollInterval Duration `json:"pollInterval" default:"30m" min:"1s"`
-	// Private hosts that feeds may be on, beside those of egress: host or CIDR, with optional :port.
+	// Private hosts that may serve feeds, in addition to the hosts of egress: host or CIDR, with optional :port.
 	AllowPrivateHosts []string `json:"allowPrivateHosts"`
 }
 
@@ -517,8 +519,8 @@ type Digest struct {
 	Timezone string `json:"timezone" default:"UTC"`
 	// Where items come from: http(s) addresses, or bundled:NAME. Without feeds and channels prompt is an agent's task.
 	Feeds []DigestFeed `json:"feeds"`
-	// Channels whose decisions, questions and links it tells: addresses in the same server or workspace as each place of
-	// post. One that somebody who reads such a place may not read is left out.
+	// Channels whose decisions, questions and links it reports: addresses in the same server or workspace as each
+	// place of post. A channel is left out if a reader of such a place cannot read it.
 	Channels []string `json:"channels"`
 	// Where it is posted: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
 	Post []string `json:"post" required:"true"`
@@ -540,31 +542,31 @@ type Digest struct {
 	Adverts bool `json:"adverts"`
 	// How kinds of items count that are seldom news.
 	Kinds DigestKinds `json:"kinds"`
-	// Whether a run with nothing new is silent or says so.
+	// Whether a run without news is silent or posts a notice.
 	WhenEmpty string `json:"whenEmpty" default:"skip" enum:"skip|say"`
 	// Name of the agent whose model writes it.
 	Agent string `json:"agent" default:"default"`
 	// Instructions for the model in addition to ravenbot's own rules for digests; without feeds, the agent's task.
 	Prompt string `json:"prompt"`
-	// A summary above cards, a sentence an item, sentences grouped by topic, titles alone, one story explained, or what
-	// was liked of the posts of other digests (without feeds).
+	// A summary above cards, a sentence for each item, sentences grouped by topic, titles only, one story explained,
+	// or the most liked posts of other digests (without feeds).
 	Style string `json:"style" default:"brief" enum:"brief|bullets|topics|titles|deep|weekly"`
-	// The language it is written in. Empty: that of its channel's settings, else that of the items.
+	// Its language. If it is empty, the language of its channel's settings applies, or the language of the items.
 	Language string `json:"language"`
-	// Tokens that one run may use of a model. 0: no cap.
+	// The maximum tokens of one run. 0 means no cap.
 	MaxTokens int `json:"maxTokens" min:"0"`
-	// Tools that its task may use though nobody is there to approve: names or patterns. Others may be used only if they
-	// read, and send nothing to addresses that the prompt does not name.
+	// Tools that its task may use without approval: names or patterns. Other tools must only read, and send nothing to
+	// addresses that the prompt does not name.
 	Tools []string `json:"tools"`
-	// Whether the page of an item is read where the feed has only a teaser.
+	// Whether to read the page of an item if the feed has only a teaser.
 	Articles bool `json:"articles" default:"true"`
 	// Words or /expressions/ of which an item must have one; with a leading -, which it must not have; mute:WORD until
 	// 2026-12-24.
 	Filters []string `json:"filters"`
 }
 
-// DigestKinds is how kinds of items count that are seldom news: they are not posted (drop), get no place beside other
-// news unless a model thinks much of them (low), or count as any other item (normal).
+// DigestKinds is the treatment of kinds of items that are seldom news: they are not posted (drop), posted only if a
+// model rates them highly or space remains (low), or treated like other items (normal).
 type DigestKinds struct {
 	// What names a discount, a price or a code.
 	Offers string `json:"offers" default:"low" enum:"drop|low|normal"`
@@ -590,11 +592,11 @@ type DigestKinds struct {
 type DigestFeed struct {
 	// An http(s) address, or bundled:NAME.
 	URL Masked `json:"url" required:"true"`
-	// false: its items are never put together with others that tell the same story.
+	// false: its items are never merged with other items about the same story.
 	MergeDuplicates bool `json:"mergeDuplicates" default:"true"`
-	// How many feeds it counts as where places are shared out: 2 gets two places where others get one.
+	// Its weight among the feeds: a feed with 2 gets twice as many places as a feed with 1.
 	Weight float64 `json:"weight" default:"1" min:"0.1" max:"10"`
-	// Its items come first, and get their place before those of other feeds.
+	// Its items come first, and get their places before items of other feeds.
 	Pin bool `json:"pin"`
 	// Its items are not posted.
 	Mute bool `json:"mute"`
@@ -612,7 +614,7 @@ type Jobs struct {
 type SMTP struct {
 	// Name of the server. Empty: no mail is sent.
 	Host string `json:"host"`
-	// Its port: 587 where tls is starttls, 465 where it is tls.
+	// Its port: 587 if tls is starttls, 465 if it is tls.
 	Port int `json:"port" default:"587" min:"1" max:"65535"`
 	// The user that signs in. Empty: none does.
 	User string `json:"user"`
@@ -649,7 +651,7 @@ type Webhook struct {
 
 // Budget caps spend in US dollars a day.
 type Budget struct {
-	// For everything. 0: no cap.
+	// For the whole bot. 0 means no cap.
 	InstanceDailyUSD float64 `json:"instanceDailyUSD" min:"0"`
 	// For each channel. 0: no cap.
 	ChannelDailyUSD float64 `json:"channelDailyUSD" min:"0"`
@@ -659,8 +661,8 @@ type Budget struct {
 	DigestDailyUSD float64 `json:"digestDailyUSD" min:"0"`
 }
 
-// Limits bound what one person may have the bot do. Days end at midnight UTC. 0: no limit. Whoever holds the admin
-// token has none.
+// Limits are the daily limits of one person. Days end at midnight UTC. 0 means no limit. Holders of the admin token
+// have none.
 type Limits struct {
 	// Characters of a message, as many as Slack allows. A longer one is refused, with the advice to attach a file.
 	MessageChars int `json:"messageChars" default:"40000" min:"0"`
@@ -677,7 +679,7 @@ type Limits struct {
 	Roles map[string]RoleLimits `json:"roles"`
 }
 
-// RoleLimits are the limits of people with a role. An absent one is that of everybody; 0: no limit.
+// RoleLimits are the limits of people with a role. An absent limit is the same as everybody's; 0 means no limit.
 type RoleLimits struct {
 	// Messages that are answered in a day.
 	UserDailyMessages *int `json:"userDailyMessages" min:"0"`
@@ -685,7 +687,7 @@ type RoleLimits struct {
 	UserDailyTokens *int `json:"userDailyTokens" min:"0"`
 }
 
-// Ops is what operators are told.
+// Ops configures the notices for operators.
 type Ops struct {
 	// Where troubles are reported once when they begin and once when they end: a platform, model or MCP server that fails, a
 	// dead feed, a failed digest, an old backup, a used-up budget. Written like slack:TEAM/CHANNEL. Empty: nowhere.

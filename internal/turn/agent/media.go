@@ -51,7 +51,7 @@ func (m *media) free(onlyIdle bool) {
 		return
 	}
 	release := m.release
-	m.isLoaded, m.parts, m.ofTools, m.release = false, nil, 0, nil // first, because the memory is released with the data
+	m.isLoaded, m.parts, m.ofTools, m.release = false, nil, 0, nil // first, to release the memory with it
 	release()
 }
 
