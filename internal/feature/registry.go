@@ -177,8 +177,8 @@ func (r *Registry) Complete(ctx context.Context, at chat.Address, command, optio
 	return nil
 }
 
-// owner returns the feature that declared the command, button or form of a message, or
-// that calls it urgent; nil: there is none.
+// owner returns the feature that declared the command, button or form of a message, or that calls it urgent. It
+// returns nil if there is none.
 func (r *Registry) owner(m chat.Message) Feature {
 	word, _, _ := strings.Cut(m.Text, " ")
 	switch m.Kind() {
@@ -323,7 +323,7 @@ func (r Router) Answer(ctx context.Context, q chat.Asked, show func(chat.Progres
 	if d := r.Handle(ctx, m); d != nil {
 		return nil, d
 	}
-	if m.Kind() == chat.EventCommand && m.Command != chat.CommandAsk { // a Spoken one that was none
+	if m.Kind() == chat.EventCommand && m.Command != chat.CommandAsk { // a text that only looked like a Spoken command
 		m.Command, m.Text = "", m.Command+" "+m.Text
 		q.Messages = []chat.Message{m}
 	}

@@ -21,10 +21,10 @@ import (
 var webPattern = text.Pattern(`(?i:https?)://[^\s<>"'` + "`" + `\\\[\](){}|^]+` +
 	`(?:\([^\s()]*\)[^\s<>"'` + "`" + `\\\[\](){}|^]*)*`)
 
-// punctuation may stand behind an address and not belong to it.
+// punctuation may follow an address without belonging to it.
 const punctuation = ".,;:!?"
 
-// In returns the addresses in a text, web addresses first. Punctuation behind an address is left out.
+// In returns the addresses in a text, web addresses first, without trailing punctuation.
 func In(s string) []string {
 	if !strings.ContainsAny(s, ".:/。．｡") && !strings.Contains(strings.ToLower(s), localhost) {
 		return nil
@@ -42,8 +42,8 @@ func In(s string) []string {
 	return list
 }
 
-// Named returns what a text names to the letter: its addresses, also with the punctuation behind them, which may
-// belong to them, and the hosts of its web addresses.
+// Named returns the literal addresses of a text, with and without trailing punctuation, which may belong to them, and
+// the hosts of its web addresses.
 func Named(s string) []string {
 	list := append(In(s), webPattern().FindAllString(s, -1)...)
 	for _, a := range slices.Clone(list) {
@@ -54,7 +54,7 @@ func Named(s string) []string {
 	return list
 }
 
-// Web returns the URL of a text that is a web address as a whole and nothing else; nil for any other text.
+// Web returns the URL of a text that is exactly one web address, or nil.
 func Web(s string) *url.URL {
 	if webPattern().FindString(s) != s || s == "" {
 		return nil
@@ -74,8 +74,8 @@ func Hosts(a string) []string {
 	return slices.DeleteFunc(pieces(strings.ToLower(withPlainDots(a))), func(p string) bool { return !isHost(p) })
 }
 
-// Texts returns all texts in a JSON value, at any depth, and those names of fields that hold an address. It returns none
-// if the value is no JSON.
+// Texts returns all texts in a JSON value, at any depth, and the names of fields that hold an address. It returns none
+// for invalid JSON.
 func Texts(raw json.RawMessage) []string {
 	var value any
 	if json.Unmarshal(raw, &value) != nil {
@@ -109,7 +109,7 @@ func endsWord(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("<>\"'`\\[](){}|^,;", r)
 }
 
-// leads reports whether a word could lead somewhere. A path of files does not: what is before its first slash is no host.
+// leads reports whether a word could lead somewhere. A file path does not, because its first part is no host.
 func leads(word string) bool {
 	low := strings.ToLower(withPlainDots(word))
 	if strings.Contains(low, "//") || strings.Contains(low, "http:") || strings.Contains(low, "https:") {
@@ -122,7 +122,7 @@ func leads(word string) bool {
 	return slices.ContainsFunc(pieces(before), isHost)
 }
 
-// withPlainDots returns a text with those characters as dots that browsers take for dots in a host (UTS 46).
+// withPlainDots returns a text in which dots replace the characters that browsers treat as dots in a host (UTS 46).
 func withPlainDots(s string) string {
 	return strings.NewReplacer("。", ".", "．", ".", "｡", ".").Replace(s)
 }
@@ -136,11 +136,11 @@ func pieces(word string) []string {
 
 const localhost = "localhost"
 
-// reserved are top-level domains that are no public ones (RFC 6761, RFC 7686, and ICANN's internal of 2024).
+// reserved are top-level domains that are not public (RFC 6761, RFC 7686, and ICANN's internal of 2024).
 var reserved = []string{"example", "internal", "invalid", "local", localhost, "onion", "test"}
 
-// isHost reports whether a text in lower case is the name or the IP address of a host: its last part must be a
-// top-level domain, so that names of files and methods are none.
+// isHost reports whether a lower-case text is the name or the IP address of a host. Its last part must be a top-level
+// domain, which excludes names of files and methods.
 func isHost(s string) bool {
 	s = strings.Trim(s, ".")
 	at := strings.LastIndexByte(s, '.')

@@ -52,7 +52,7 @@ func TestHosts_OfEveryKindOfAddress(t *testing.T) {
 	}
 }
 
-// What stands in a text counts as named with and without the punctuation behind it, and its hosts do.
+// A text names its addresses with and without trailing punctuation, and its hosts.
 func TestNamed_HoldsAddressesAndTheirHosts(t *testing.T) {
 	want := []string{"https://a.example/x", "bob@b.example", "https://a.example/x.", "a.example", "a.example", "a.example",
 		"a.example"}

@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// Origin says whose words a text holds. The zero Origin is the bot's own words and those of its operator.
+// Origin holds the sources of a text. The zero Origin means the bot and its operator.
 type Origin struct {
-	// Taint names the sources of foreign text, which no participant of a conversation wrote: pages, feeds, files, results
-	// of MCP tools, words of people who may not use the bot. It is for people.
+	// Taint names the sources of foreign text, which no participant of a conversation wrote: pages, feeds, files,
+	// results of MCP tools, words of people without access to the bot. It is for people.
 	Taint []string `json:"taint,omitempty"`
-	// Authors are platform/id of the people who wrote the rest. An id is empty where it is not known who it was.
+	// Authors are platform/id of the people who wrote the rest. An id is empty if unknown.
 	Authors []string `json:"authors,omitempty"`
 }
 
-// maxNamed is how many sources and authors an Origin names: one source is enough to be careful, and some tell people where
-// the text came from.
+// maxNamed is the maximum number of sources and authors in an Origin. One source is enough for caution, and a few tell
+// people the origin of the text.
 const maxNamed = 8
 
-// nobody is the author who stands for all whom there was no room to name: somebody without any rights.
+// nobody is the author without any rights who replaces all authors beyond maxNamed.
 const nobody = "/"
 
-// Foreign returns the origin of a text that comes from a source outside of the conversation.
+// Foreign returns the origin of a text from outside the conversation.
 func Foreign(source string) Origin { return Origin{Taint: []string{source}} }
 
 // User returns the origin of the words of a user of a platform.
@@ -34,10 +34,10 @@ func User(platform, id string) Origin { return Origin{Authors: []string{platform
 // IsForeign reports whether the text holds words that no participant wrote.
 func (o Origin) IsForeign() bool { return len(o.Taint) > 0 }
 
-// maxDescribed is how many sources of foreign text a description names.
+// maxDescribed is the maximum number of sources of foreign text in a description.
 const maxDescribed = 3
 
-// Sources names for people the sources of the foreign text, up to maxDescribed of them; empty: there is none.
+// Sources names the sources of the foreign text for people, up to maxDescribed of them. It is empty if there are none.
 func (o Origin) Sources() string {
 	named := strings.Join(o.Taint[:min(len(o.Taint), maxDescribed)], ", ")
 	if n := len(o.Taint) - maxDescribed; n > 0 {
@@ -46,7 +46,7 @@ func (o Origin) Sources() string {
 	return named
 }
 
-// With returns the origin of a text that holds words of both. The lists of o are not changed: stored turns share them.
+// With returns the origin of a text that holds both. The lists of o are not changed, because stored turns share them.
 func (o Origin) With(other Origin) Origin {
 	for _, source := range other.Taint {
 		if len(o.Taint) < maxNamed && !slices.Contains(o.Taint, source) {

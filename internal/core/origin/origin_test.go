@@ -8,8 +8,8 @@ import (
 	"ravenbot/internal/core/origin"
 )
 
-// However many sources and authors are joined, it stays known that there was foreign text, and that there were more
-// authors than are named.
+// However many sources and authors are joined, the result still shows that there was foreign text and that some
+// authors are not named.
 func TestWith_ManyAreBounded(t *testing.T) {
 	var o origin.Origin
 	for n := range 20 {

@@ -9,15 +9,14 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Pool bounds the memory that large pieces of data take together, such as the files that people attach and upload.
-// Whoever works on one says first how much memory that takes, and waits until so much is free, in the order of arrival. A
-// nil *Pool bounds nothing.
+// Pool limits the total memory of large pieces of data, such as attached and uploaded files. Before using one, a
+// caller reserves its memory, and waits for free memory in the order of arrival. A nil *Pool limits nothing.
 type Pool struct {
 	size int64
 	left *semaphore.Weighted
 }
 
-// SharePool returns a Pool of the memory limit of Go (GOMEMLIMIT) divided by parts, and of most bytes at the most.
+// SharePool returns a Pool of Go's memory limit (GOMEMLIMIT) divided by parts, but of at most most bytes.
 func SharePool(parts, most int64) *Pool { return NewPool(min(debug.SetMemoryLimit(-1)/parts, most)) }
 
 // NewPool returns a Pool of some bytes.
@@ -31,13 +30,13 @@ func (p *Pool) Size() int64 {
 	return p.size
 }
 
-// collectFrom is the number of bytes from which on the garbage collector runs when they are released. Else the garbage
-// would still be there while the next one works.
+// collectFrom is the number of released bytes from which the garbage collector runs. Otherwise the garbage would still
+// exist while the next caller works.
 const collectFrom = 32 << 20
 
-// Take waits until n bytes are free, and holds them until release is called. What takes more than the whole pool waits
-// for all of it. The error is that of ctx; then nothing is held. Who holds something must not take more before it has
-// released it: two of them could wait for each other.
+// Take waits until n bytes are free, and reserves them until release is called. A request for more than the whole pool
+// waits for all of it. Take returns the error of ctx, and has then reserved nothing. A caller must not take more
+// before it has released its memory, because two such callers could deadlock.
 func (p *Pool) Take(ctx context.Context, n int64) (release func(), err error) {
 	if p == nil {
 		return func() {}, nil
@@ -49,8 +48,8 @@ func (p *Pool) Take(ctx context.Context, n int64) (release func(), err error) {
 	return p.releaseOf(n), nil
 }
 
-// TryTake holds n bytes, or the whole pool where that is less, until release is called, if so much is free now and nobody
-// waits; else ok is false. Unlike Take it may be called by who holds some already.
+// TryTake reserves n bytes, or the whole pool if that is less, until release is called. If too little is free now or
+// somebody waits, ok is false. Unlike Take, it may be called by a caller that already holds memory.
 func (p *Pool) TryTake(n int64) (release func(), ok bool) {
 	if p == nil {
 		return func() {}, true
@@ -62,7 +61,7 @@ func (p *Pool) TryTake(n int64) (release func(), ok bool) {
 	return p.releaseOf(n), true
 }
 
-// releaseOf returns a function that gives n bytes back.
+// releaseOf returns a function that releases n bytes.
 func (p *Pool) releaseOf(n int64) func() {
 	return func() {
 		if n >= collectFrom || n == p.size {

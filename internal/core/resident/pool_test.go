@@ -51,7 +51,7 @@ func TestPool_Nil_BoundsNothing(t *testing.T) {
 	}
 }
 
-// Who holds some already does not wait for more, and what is larger than the pool has to have all of it.
+// A caller that holds memory does not wait for more, and a request that exceeds the pool needs all of it.
 func TestPool_TryTake_NeverWaits(t *testing.T) {
 	p := NewPool(10)
 	some, ok := p.TryTake(4)

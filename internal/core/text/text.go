@@ -28,8 +28,8 @@ func Cut(s string, maxBytes int) string {
 	return s[:end]
 }
 
-// Shorten returns s or, where it has more than maxChars characters, its beginning and an ellipsis, which together
-// have maxChars characters. maxChars is at least 1.
+// Shorten returns s or, if it has more than maxChars characters, its beginning and an ellipsis, with a total of
+// maxChars characters. maxChars is at least 1.
 func Shorten(s string, maxChars int) string {
 	if len(s) <= maxChars {
 		return s // a character takes at least one byte
@@ -46,7 +46,7 @@ func Shorten(s string, maxChars int) string {
 	return s
 }
 
-// OneLine returns s as Clean does, with every run of white space, line breaks included, replaced by one space.
+// OneLine returns Clean's s on one line: every run of white space becomes one space.
 func OneLine(s string) string {
 	if isPlainLine(s) {
 		return s
@@ -66,8 +66,8 @@ var (
 	htmlTitle    = Pattern(`(?is)<title[^>]*>(.*?)</title`)
 )
 
-// ErrorLine returns the text of an error as one line of at most maxChars characters. Of an HTML page in it, such as a
-// proxy sends in the place of an answer, the title is left.
+// ErrorLine returns the text of an error as one line of at most maxChars characters. It reduces an HTML page, such as
+// a proxy sends instead of a response, to its title.
 func ErrorLine(s string, maxChars int) string {
 	if at := htmlDocument().FindStringIndex(s); at != nil {
 		page := "an HTML page"
@@ -101,9 +101,9 @@ func isPlain(s string) bool {
 	return true
 }
 
-// Clean makes a stranger's text safe to show and to send. It returns valid UTF-8 without control characters,
-// terminal sequences and characters that cannot be seen (see IsInvisible). Line feeds and tabs stay; carriage returns
-// are removed. Of joiners, which Persian, Indian scripts and emoji need, the first of several stays.
+// Clean makes a stranger's text safe to show and to send. It returns valid UTF-8 without control characters, terminal
+// sequences and invisible characters (see IsInvisible). It keeps line feeds and tabs, and removes carriage returns. Of
+// several consecutive joiners, which Persian, Indian scripts and emoji need, it keeps the first.
 func Clean(s string) string {
 	if isPlain(s) {
 		return s
@@ -117,7 +117,7 @@ func Clean(s string) string {
 		if c != '\n' && c != '\t' && (unicode.IsControl(c) || IsInvisible(c)) {
 			return -1
 		}
-		// Not where a character is removed: the joiners on both sides of it would stand side by side.
+		// Keep the state after a removed character, because the joiners around it would become neighbours.
 		joined = false
 		return c
 	}, strings.ToValidUTF8(s, "\uFFFD"))
@@ -126,14 +126,14 @@ func Clean(s string) string {
 // isJoiner reports whether c is U+200C or U+200D.
 func isJoiner(c rune) bool { return c == '\u200C' || c == '\u200D' }
 
-// IsInvisible reports whether c is not seen itself, so that text can hide in it, or changes the direction of what is
-// seen: Unicode's Default_Ignorable_Code_Point (its derivation is in DerivedCoreProperties.txt of Unicode 15) and the
-// blank of Braille. Blanks and control characters are not meant.
+// IsInvisible reports whether c is invisible, so that text can hide in it, or changes the direction of other text:
+// Unicode's Default_Ignorable_Code_Point (its derivation is in DerivedCoreProperties.txt of Unicode 15) and the blank
+// of Braille. Blanks and control characters are not included.
 func IsInvisible(c rune) bool {
 	if c == '\u2800' || unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
 		return true
 	}
-	// Of the formatting characters these are seen.
+	// These formatting characters are visible.
 	seen := unicode.Is(unicode.Prepended_Concatenation_Mark, c) || 0xFFF9 <= c && c <= 0xFFFB ||
 		0x13430 <= c && c <= 0x1343F
 	return unicode.Is(unicode.Cf, c) && !seen || 0xE0000 <= c && c <= 0xE0FFF
@@ -144,14 +144,14 @@ var markdownEscapes = strings.NewReplacer(
 	"<", `\<`, "~", `\~`, "|", `\|`, "#", `\#`, "\n", " ",
 )
 
-// EscapeMarkdown returns s written so that Markdown shows it literally. Line breaks become spaces, since a new line
-// could begin a list or a heading.
+// EscapeMarkdown returns s in a form that Markdown shows literally. Line breaks become spaces, since a new line could
+// begin a list or a heading.
 func EscapeMarkdown(s string) string { return markdownEscapes.Replace(s) }
 
-// RandomID returns n random bytes in hexadecimal digits: an identifier that nobody can guess and that is short
-// enough to be read out.
+// RandomID returns n random bytes in hexadecimal digits: an identifier that nobody can guess and that people can read
+// aloud.
 func RandomID(n int) string {
 	b := make([]byte, n)
-	_, _ = rand.Read(b) // never fails, says its documentation
+	_, _ = rand.Read(b) // documented to never fail
 	return hex.EncodeToString(b)
 }

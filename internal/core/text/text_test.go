@@ -71,7 +71,7 @@ func TestClean_KeepsLinesAndTabs(t *testing.T) {
 	}
 }
 
-// Text cannot be hidden from people and shown to models. Emoji sequences and scripts that need joiners keep them.
+// Text must not be hidden from people and shown to models. Emoji sequences and scripts that need joiners keep them.
 func TestClean_DropsWhatCannotBeSeen(t *testing.T) {
 	for _, c := range []rune{0x3164, 0xFFA0, 0x115F, 0x2800, 0x034F, 0xFE00, 0xFE0F, 0xE0100, 0xE01EF,
 		0xE0041, 0x180B, 0x180E,
@@ -121,7 +121,7 @@ func FuzzCutAndShorten(f *testing.F) {
 	})
 }
 
-// Plain text takes a short way, which must not let anything through that the long one would not.
+// The fast path for plain text must have the same result as the full one.
 func TestOneLine_EveryShortText_IsOneCleanLine(t *testing.T) {
 	alphabet := []string{"a", " ", "\t", "\n", "\r", "\x7f", "\x00", "é", "\u200b", "\xff"}
 	texts := []string{""}

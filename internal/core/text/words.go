@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// common are English words that say nothing about a text. Other languages rely on weights that discount what is in
+// common are English words without information about a text. Other languages rely on weights that discount words of
 // every text.
 var common = func() map[string]bool {
 	in := map[string]bool{}
@@ -24,7 +24,7 @@ var common = func() map[string]bool {
 	return in
 }()
 
-// IsCommon reports whether a word in lower case is an English one that says nothing about a text.
+// IsCommon reports whether a lower-case word is a common English word without information about a text.
 func IsCommon(word string) bool { return common[word] }
 
 // IsIdeograph reports whether a character is of a script that is written without spaces between words.
@@ -33,7 +33,7 @@ func IsIdeograph(r rune) bool {
 		unicode.Khmer, unicode.Myanmar)
 }
 
-// Singular takes off the endings that most often differ between two mentions of one thing in English.
+// Singular removes the endings that most often differ between two mentions of the same thing in English.
 func Singular(word string) string {
 	word = strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "’s")
 	switch n := len(word); {
@@ -45,13 +45,13 @@ func Singular(word string) string {
 	return word
 }
 
-// Terms returns the words of a text in lower case. Where words are written without spaces, pairs of neighbouring
-// characters stand for them.
+// Terms returns the words of a text in lower case. In scripts without spaces, pairs of neighbouring characters replace
+// words.
 func Terms(s string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for run := range strings.FieldsFuncSeq(strings.ToLower(s), isNoWordRune) {
 			run = strings.Trim(run, "'’")
-			from := 0 // start of what is not yielded yet
+			from := 0 // start of the text that is not yielded yet
 			for at, r := range run {
 				if !IsIdeograph(r) {
 					continue
@@ -77,7 +77,7 @@ func Terms(s string) iter.Seq[string] {
 	}
 }
 
-// isNoWordRune reports whether a character is no part of a word.
+// isNoWordRune reports whether a character cannot belong to a word.
 func isNoWordRune(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) && r != '\'' && r != '’'
 }

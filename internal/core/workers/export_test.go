@@ -2,7 +2,7 @@ package workers
 
 const MaxIdle = maxIdle
 
-// Idle returns how many goroutines wait.
+// Idle returns the number of waiting goroutines.
 func (g *Group) Idle() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

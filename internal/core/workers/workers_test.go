@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// self names the goroutine that it is called in.
+// self names the calling goroutine.
 func self() string {
 	b := make([]byte, 64)
 	name, _, _ := strings.Cut(string(b[:runtime.Stack(b, false)]), " [")
@@ -45,7 +45,7 @@ func TestGroup_UsesAGoroutineAgain(t *testing.T) {
 		name := make(chan string)
 		g.Go(func() { name <- self() })
 		names[<-name] = true
-		for g.Idle() == 0 { // the function has returned, and its goroutine waits in a moment
+		for g.Idle() == 0 { // the function has returned, and its goroutine will wait soon
 			runtime.Gosched()
 		}
 	}

@@ -119,7 +119,7 @@ func (g *Grants) Reload(ctx context.Context) error {
 	return nil
 }
 
-// Allow reports whether a grant lets a call be made as long as no foreign text was read.
+// Allow reports whether a grant allows a call while no foreign text was read.
 func (g *Grants) Allow(in tool.Intent) bool {
 	return g.has(func(one Grant) bool { return one.Scope != Reading && one.allows(in, g.now()) })
 }

@@ -87,7 +87,7 @@ type Options struct {
 	Post func(ctx context.Context, to chat.Address, d chat.Draft, replaces string) error
 	// Decided is called after each decision. It may be nil.
 	Decided func(ctx context.Context, a store.Approval)
-	// Page is the address of the page that shows all questions; empty: there is none.
+	// Page is the address of the page that shows all questions, or "".
 	Page   string
 	Grants *Grants
 	Log    *slog.Logger
@@ -97,8 +97,8 @@ type Options struct {
 // Queue holds the open and the answered questions. It is safe for concurrent use.
 type Queue struct {
 	o Options
-	// deciding is held while a decision is stored or read: one that is read cannot be older than one that was just
-	// stored. It is taken before mu.
+	// deciding is held while a decision is stored or read, so that a read never returns an older state than the last
+	// stored one. It is locked before mu.
 	deciding sync.Mutex
 
 	// mu guards the entries and their fields. It is not held during store calls and posts.

@@ -149,7 +149,7 @@ func (s *Service) Handle(ctx context.Context, m chat.Message) (*chat.Draft, erro
 	return d, nil
 }
 
-// sinceOf returns the instant from which on somebody asks; zero: they say none.
+// sinceOf returns the requested start, or zero if the request has none.
 func sinceOf(m chat.Message, now time.Time) (time.Time, error) {
 	if m.Command != commandFrom || m.Target == nil {
 		return parseSince(m.Text, now)

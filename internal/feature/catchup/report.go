@@ -28,7 +28,7 @@ type Query struct {
 
 // Report is a summary of people's messages in channels.
 type Report struct {
-	Text    string   // Markdown in which every entry cites messages; empty: nothing was said
+	Text    string   // Markdown in which every entry cites messages; empty without messages
 	Entries int      // of Text
 	Said    int      // messages that it is made of
 	Left    int      // messages before them, which were too many

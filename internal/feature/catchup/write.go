@@ -71,7 +71,7 @@ var (
 const maxCited = 4
 
 // cite returns the lines of a model as Markdown in which numbers are links to messages. A line without a message, or
-// with one that there is not, is dropped.
+// with an unknown number, is dropped.
 func (r reader) cite(answer string, said []history.Message) string {
 	kinds := map[string][]string{}
 	for raw := range strings.Lines(answer) {

@@ -116,7 +116,7 @@ type Service struct {
 	others map[string]*question // with forms, that calls of other replicas wait for
 }
 
-// question is a Question that is open: one that a call waits for, or an offer.
+// question is an open Question: a call waits for it, or it is an offer.
 type question struct {
 	Question
 	id       string
@@ -267,7 +267,7 @@ const wordWhich = "which"
 func (s *Service) openHere(m chat.Message) []*question {
 	var list []*question
 	for _, q := range s.open {
-		// What is said elsewhere is no answer: a server would get words that were not for it.
+		// Messages elsewhere are no answer: a server would get words that were not for it.
 		if q.isFrom(m) && q.caller.Conversation == m.Conversation && !q.answered && q.answer != nil {
 			list = append(list, q)
 		}

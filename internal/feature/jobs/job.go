@@ -44,7 +44,7 @@ type Job struct {
 	By      chat.User `json:"by,omitzero"`  // who made it in chat
 	On      string    `json:"on,omitempty"` // the platform on which
 	Created time.Time `json:"created"`
-	Since   time.Time `json:"since"` // due times up to then are none of the job's: when it was made or changed last
+	Since   time.Time `json:"since"` // time of creation or the last change; earlier due times do not count
 	// Done are the latest due times that were carried out, oldest first.
 	Done []time.Time `json:"done,omitempty"`
 	// Hook is the webhook that created it, and Foreign its payload: foreign text, which a task reads as such.

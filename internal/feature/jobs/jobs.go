@@ -82,7 +82,7 @@ type Options struct {
 	Task     Task
 	Calls    Calls
 	Config   func() *config.Config // in effect now
-	// Timezone returns the time zone that is set for a user in a conversation; empty: none is.
+	// Timezone returns the configured time zone of a user in a conversation, or "".
 	Timezone func(at chat.Address, user string) string
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -139,8 +139,7 @@ func readStored(id string, raw json.RawMessage) (stored, error) {
 	return newStored(j, raw)
 }
 
-// CheckStored returns why a job would not be read from the store, would never be due or would post nowhere; nil: it can
-// be stored.
+// CheckStored returns an error if a job in the store would be unreadable, never be due or have no target place.
 func (*Service) CheckStored(id string, raw json.RawMessage) error {
 	j, err := readStored(id, raw)
 	switch {

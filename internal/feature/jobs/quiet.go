@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// QuietHours are a part of the day in which repeating jobs post nothing. The zero value is none.
+// QuietHours are a part of the day in which repeating jobs post nothing. The zero value means no quiet hours.
 type QuietHours struct {
 	from, to time.Duration // since midnight
 }

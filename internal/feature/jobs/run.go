@@ -22,7 +22,7 @@ const (
 	maxRetryAfter = time.Minute
 )
 
-// run carries out a job for a due time. What is cut off by the end of ctx is due again at the next start.
+// run carries out a job for a due time. An interrupted job is due again at the next start.
 func (s *Service) run(ctx context.Context, id string, due time.Time) {
 	begun := s.o.Now()
 	j, ok := s.find(id)
@@ -58,7 +58,7 @@ func (s *Service) run(ctx context.Context, id string, due time.Time) {
 	s.finish(ctx, id, due, d, nil, settled)
 }
 
-// unansweredError is an answer of an agent that says for people why there is none.
+// unansweredError is an agent's answer that explains a failure to people.
 type unansweredError struct{ text string }
 
 func (e unansweredError) Error() string { return e.text }

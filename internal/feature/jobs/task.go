@@ -123,7 +123,7 @@ type AgentPlaces interface {
 	Link(at chat.Address, id string) string
 }
 
-// TaskPlaces are places that know of the tasks of jobs, too, which belong to no platform.
+// TaskPlaces extends places by the tasks of jobs, which belong to no platform.
 type TaskPlaces struct {
 	AgentPlaces
 	Jobs func() *Service

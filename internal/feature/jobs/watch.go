@@ -129,7 +129,7 @@ func (s *Service) look(ctx context.Context, j Job) (chat.Draft, *sight) {
 				"I will go on trying. The last reason: %s", j.Watch.title(), failuresTold,
 				text.EscapeMarkdown(text.Shorten(text.OneLine(err.Error()), maxShownChars)))}
 		}
-		// What was seen before is kept, or the next look that succeeds would count as the first one.
+		// Keep the previous contents, or the next successful check would count as the first one.
 		return d, &sight{Lines: was.Lines, Failures: was.Failures + 1}
 	}
 	// Not nil: a place that was empty at the first look has been seen, and what comes there later is new.
@@ -168,7 +168,7 @@ func (s *Service) readWatched(ctx context.Context, j Job) ([]string, error) {
 		Conversation: j.taskAddress(),
 		User:         j.By,
 		Granted:      j.Tools,
-		// Whoever made the job named the address, to the letter.
+		// The author of the job named the address literally.
 		IsNamed: func(u string) bool { return u == address },
 	}
 	name, args := j.Watch.call()

@@ -158,7 +158,7 @@ func (s *Service) load(ctx context.Context, fn func(was, p *poll)) error {
 			s.o.Log.Error("failed to read a poll; skipping it", "poll", id, "error", err)
 			continue
 		}
-		// What was stored here while the polls were read is newer.
+		// A poll that was stored here during the read is newer.
 		if was == nil || p.Revision > was.Revision {
 			fn(was, p)
 			p.edited = was != nil && was.edited

@@ -11,7 +11,7 @@ import (
 	"ravenbot/internal/core/chat"
 )
 
-// encodeLayer returns a layer as it is stored; nil for one that sets nothing.
+// encodeLayer returns a layer in its stored form, or nil for an empty layer.
 func encodeLayer(l Layer) ([]byte, error) {
 	if l.IsZero() {
 		return nil, nil

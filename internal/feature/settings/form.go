@@ -43,7 +43,7 @@ func (r userError) Error() string { return string(r) }
 const errNotAdmin userError = "Only administrators change the settings of a channel. " +
 	"Yours you can change with `/raven settings`."
 
-// errBadFields is the error of a form with faults, which are told by their fields.
+// errBadFields is the error of a form with faulty fields.
 var errBadFields = errors.New("the form has faults")
 
 const errAllLocked userError = "Here administrators set all settings. `/raven settings channel` shows them."
@@ -224,8 +224,8 @@ func systemPrompt(l Layer) string {
 	return *l.Tools.SystemPrompt
 }
 
-// HandleForm answers a submitted form of Form: it sets all values that the form shows, or none and says why it cannot.
-// It returns false when the form is not one of them.
+// HandleForm answers a submitted form of Form. It sets all values of the form, or none and returns the reason. It
+// returns false for other forms.
 func (r *Repository) HandleForm(ctx context.Context, m chat.Message) (chat.Draft, bool) {
 	if m.Text != formMe && m.Text != formChannel {
 		return chat.Draft{}, false

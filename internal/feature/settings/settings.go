@@ -79,7 +79,7 @@ func Channel(a chat.Address) Scope { return Scope("channel/" + a.Base().String()
 // User returns the scope of a user of a platform, wherever they write.
 func User(platform, id string) Scope { return Scope("user/" + platform + "/" + id) }
 
-// CheckStored returns why a layer would not be read from the store, or would apply to nothing; nil: it is a layer.
+// CheckStored returns an error if a layer in the store would be unreadable, or would apply to nothing.
 func CheckStored(scope string, raw json.RawMessage) error {
 	kind, of, _ := strings.Cut(scope, "/")
 	switch platform, id, _ := strings.Cut(of, "/"); {
@@ -245,7 +245,7 @@ func (l Layer) check() error {
 	if utf8.RuneCountInString(l.Language) > maxLanguageChars || strings.ContainsAny(l.Language, "\n\r") {
 		return fmt.Errorf("language is not the name of a language: want one line of at most %d characters", maxLanguageChars)
 	}
-	// LoadLocation takes "Local" for the zone of this machine, which says nothing about the user.
+	// LoadLocation accepts "Local" for the zone of this machine, which is not the user's zone.
 	if _, err := time.LoadLocation(l.Timezone); err != nil || l.Timezone == "Local" {
 		return fmt.Errorf("timezone is %.80q, want an IANA name such as Europe/Oslo", l.Timezone)
 	}

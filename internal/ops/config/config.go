@@ -61,7 +61,7 @@ type Config struct {
 	Budget Budget `json:"budget"`
 	// The limits of one person.
 	Limits Limits `json:"limits"`
-	// What operators are told.
+	// Notices for operators.
 	Ops Ops `json:"ops"`
 	// Which private hosts outgoing requests may reach.
 	Egress Egress `json:"egress"`
@@ -88,8 +88,8 @@ type Backup struct {
 	Folder string `json:"folder" form:"path"`
 }
 
-// Retention is how long records are kept. What is over its time is deleted from every record, index, search result and
-// export; backups that were made before still hold it.
+// Retention holds the retention times of records. Expired data is deleted from every record, index, search result and
+// export. Older backups still hold it.
 type Retention struct {
 	// Messages: questions, answers, imported messages, lines and files of web rooms, and their data.
 	Conversations Lifetime `json:"conversations" default:"0"`
@@ -97,7 +97,7 @@ type Retention struct {
 	Calls Lifetime `json:"calls" default:"90d"`
 	// Sums of usage and cost.
 	Usage Lifetime `json:"usage" default:"400d"`
-	// What people think of answers.
+	// Feedback on answers.
 	Feedback Lifetime `json:"feedback" default:"365d"`
 }
 
@@ -186,7 +186,7 @@ type Model struct {
 	Vertex Vertex `json:"vertex"`
 	// Models that answer instead, in order, when this one cannot.
 	Fallback []string `json:"fallback"`
-	// What it costs, for budgets and usage.
+	// Its price, for budgets and usage.
 	Price Price `json:"price"`
 
 	// KeyMissing says that this model asks for a key and got none, so that ModelChain leaves it out.
@@ -205,7 +205,7 @@ type Vertex struct {
 type Price struct {
 	// Dollars per million input tokens.
 	InputPerM float64 `json:"inputPerM" min:"0"`
-	// Dollars per million input tokens that the provider read from its cache. 0: as other input.
+	// Dollars per million input tokens that the provider read from its cache. 0 means the price of other input.
 	CachedPerM float64 `json:"cachedPerM" min:"0"`
 	// Dollars per million output tokens.
 	OutputPerM float64 `json:"outputPerM" min:"0"`
@@ -258,7 +258,7 @@ type AgentContext struct {
 type AgentLimits struct {
 	// The maximum rounds of tool calls of one answer. 0 means the value of tools.maxSteps.
 	MaxSteps int `json:"maxSteps" min:"0"`
-	// Bytes of a result that the model is shown at once. 0: as tools.maxResultBytes says.
+	// The bytes of a result that the model sees at once. 0 means the value of tools.maxResultBytes.
 	MaxResultBytes int `json:"maxResultBytes" min:"0"`
 }
 
@@ -274,14 +274,14 @@ type ServerLink struct {
 type Channel struct {
 	// platform:workspace/channel; * matches anything within one part.
 	Match string `json:"match" required:"true"`
-	// Name of the agent that answers there. Absent: the rule says nothing about the agent.
+	// Name of the agent that answers there. If it is absent, the rule does not choose an agent.
 	Agent string `json:"agent"`
 	// The people who get answers: platform user ids or user names; * matches anything.
 	AllowUsers []string `json:"allowUsers" default:"*"`
 	// People with one of these roles of Discord or user groups of Slack, by id or name, get answers there, too. With
 	// allowRoles and without allowUsers, nobody else does.
 	AllowRoles []string `json:"allowRoles"`
-	// What is answered: mentions only, or every message.
+	// The messages that get an answer: mentions only, or every message.
 	RespondTo string `json:"respondTo" default:"mentions" enum:"mentions|all"`
 	// The retention time of messages there. If it is absent, retention.conversations applies.
 	Retention *Lifetime `json:"retention"`
@@ -289,7 +289,7 @@ type Channel struct {
 
 // Tools holds the settings for all tools.
 type Tools struct {
-	// false: no tool is declared to the model; answers continue.
+	// false: models get no tools, but still answer.
 	Enabled bool `json:"enabled" default:"true"`
 	// How many rounds of tool calls one answer may take.
 	MaxSteps int `json:"maxSteps" default:"10" min:"1"`
@@ -310,7 +310,7 @@ type Tools struct {
 	Files Files `json:"files"`
 	// The billing tools.
 	Billing Billing `json:"billing"`
-	// The tool web_search. Absent: there is none.
+	// The tool web_search. If it is absent, the tool does not exist.
 	Search WebSearch `json:"search"`
 }
 
@@ -436,13 +436,13 @@ type MCPServer struct {
 	EnvFile string `json:"envFile" form:"path"`
 	// Its working folder. Empty: the folder of config.json.
 	Cwd string `json:"cwd" form:"path"`
-	// Where the server is reached.
+	// The address of the server.
 	URL Masked `json:"url" alias:"serverUrl" form:"http"`
 	// Headers sent with each request to that URL's origin.
 	Headers Headers `json:"headers"`
 	// How to talk to it. Empty with a URL: Streamable HTTP first, then the older SSE.
 	Type string `json:"type" enum:"stdio|http|sse"`
-	// What it is for, in the operator's words.
+	// Its purpose, in the operator's words.
 	Description string `json:"description"`
 	// true: never started; variables in this entry need not be set.
 	Disabled bool `json:"disabled"`
@@ -459,13 +459,13 @@ type MCPServer struct {
 	// true: the bot trusts the server's claims about its tools. Read-only tools then run without a question, even
 	// after foreign text if every address in their arguments is known from the conversation.
 	Trust bool `json:"trust"`
-	// Names or patterns of its tools that only read, whatever the server says of them.
+	// Names or patterns of its tools that only read, whatever the server claims.
 	Reads []string `json:"reads"`
 	// How the bot signs in where the server asks for OAuth. Empty: as the server and its authorization server say.
 	OAuth ServerOAuth `json:"oauth"`
 	// Files and folders that its process can open in spite of isolation, such as ${HOME}/.kube.
 	AllowPaths []string `json:"allowPaths" form:"path"`
-	// none: its process gets no network. Where the system cannot take it away, the server is not started.
+	// none: its process gets no network. If the system cannot enforce that, the server does not start.
 	Network string `json:"network" enum:"all|none" default:"all"`
 	// MiB of memory that its processes may use together (Linux alone): with more it is ended, and started again. 0: no
 	// limit.
@@ -522,9 +522,9 @@ type Digest struct {
 	// Channels whose decisions, questions and links it reports: addresses in the same server or workspace as each
 	// place of post. A channel is left out if a reader of such a place cannot read it.
 	Channels []string `json:"channels"`
-	// Where it is posted: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
+	// Its target places: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
 	Post []string `json:"post" required:"true"`
-	// Mailboxes that get it, too: addresses such as anna@example.org. smtp says how.
+	// Mailboxes that get it, too: addresses such as anna@example.org. They need smtp.
 	Email []string `json:"email"`
 	// Items in one post.
 	MaxItems int `json:"maxItems" default:"10" min:"1"`
@@ -534,7 +534,7 @@ type Digest struct {
 	MaxAge Duration `json:"maxAge" default:"0s" min:"0s"`
 	// What happens to runs that were due while the bot was down: the latest of them is posted (once), or none (skip).
 	CatchUp string `json:"catchUp" default:"once" enum:"once|skip"`
-	// Who is notified of each post: role:ID or user:ID, as the platform knows them.
+	// The recipients of a notification for each post: role:ID or user:ID, with the platform's ids.
 	Ping []string `json:"ping"`
 	// Tags of its posts in forums of Discord, by their names. Other places have no tags.
 	Tags []string `json:"tags"`
@@ -653,11 +653,11 @@ type Webhook struct {
 type Budget struct {
 	// For the whole bot. 0 means no cap.
 	InstanceDailyUSD float64 `json:"instanceDailyUSD" min:"0"`
-	// For each channel. 0: no cap.
+	// For each channel. 0 means no cap.
 	ChannelDailyUSD float64 `json:"channelDailyUSD" min:"0"`
-	// For each user. 0: no cap.
+	// For each user. 0 means no cap.
 	UserDailyUSD float64 `json:"userDailyUSD" min:"0"`
-	// For each digest. 0: no cap.
+	// For each digest. 0 means no cap.
 	DigestDailyUSD float64 `json:"digestDailyUSD" min:"0"`
 }
 

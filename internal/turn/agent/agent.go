@@ -81,7 +81,7 @@ type Roster interface {
 	// Route returns the profile for a message. Every message has one. A message without an author gets the profile of
 	// its place.
 	Route(m chat.Message) Profile
-	// Model returns a model by its configured name; false: it is not switched on.
+	// Model returns a model by its configured name, or false if it is disabled.
 	Model(name string) (Model, bool)
 	// DiscoveryThreshold returns the number of tools above which Discovery is used.
 	DiscoveryThreshold() int
@@ -128,8 +128,8 @@ type Access interface {
 
 // Notes finds people's notes.
 type Notes interface {
-	// Recall returns the few notes about the author of a message and about its place that fit
-	// the question, as lines, and whose words they are; empty: there are none.
+	// Recall returns the few notes about the author and the place of a message that fit the question, as lines, and
+	// their sources. It is empty if there are none.
 	Recall(ctx context.Context, m chat.Message, question string) (string, origin.Origin)
 }
 
@@ -166,8 +166,7 @@ type Model struct {
 	Timeout time.Duration
 }
 
-// Profile says how a message is answered: an agent of the configuration with the settings
-// of its channel.
+// Profile holds the rules for answering a message: a configured agent with the settings of its channel.
 type Profile struct {
 	Agent     string
 	Models    []string               // configured names; each is the fallback for those before it
@@ -215,7 +214,7 @@ type Options struct {
 	Servers   Servers   // nil: the tools never change
 	Discovery Discovery // used if a profile has more tools than the threshold; may be nil
 	Calls     Calls
-	Approvals Approvals // nil: no call ever waits for an approval
+	Approvals Approvals // nil if no call ever waits for an approval
 	Files     Files
 	Documents Documents // nil: attached files are only named
 	// FileMemory bounds what files take that are read or given to a model.
@@ -224,8 +223,8 @@ type Options struct {
 	// and 64 MiB at most.
 	ResultMemory *resident.Pool
 	Budget       Budget // nil: every request is made
-	Places       Places // nil: nothing is known of a message but its words
-	Notes        Notes  // nil: there are none
+	Places       Places // nil if only the words of a message are known
+	Notes        Notes  // may be nil
 	Access       Access // nil if everybody may use the bot
 	// Flush waits until the last posts are stored. It returns false if they cannot be. It may be nil.
 	Flush  func() bool
@@ -333,8 +332,8 @@ func (e *Engine) Answer(ctx context.Context, q chat.Asked, show func(chat.Progre
 	return r.turn, d
 }
 
-// stopTurn ends a turn because a user said so. What was shown of the answer stays, in the post
-// and in the history; of one that was to replace another, that other one.
+// stopTurn ends a turn because a user said so. The shown part of the answer stays, in the post and in the history. If
+// the answer was to replace another one, that one stays.
 func (r *run) stopTurn(m chat.Message) (*conversation.Turn, *chat.Draft) {
 	if r.restoreAnswer() {
 		r.engine.addToHistory(m.Conversation, r.turn, r.profile.Window)

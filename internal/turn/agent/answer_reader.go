@@ -89,7 +89,7 @@ func (r *run) checkAnswer(id string, m llm.Message, finish llm.Finish) error {
 		if n := len(m.Parts); n > 0 && m.Parts[n-1].Call != nil {
 			r.cutCall = m.Parts[n-1].Call.ID
 		}
-	case llm.FinishOther: // a reason that says nothing of the end, such as OTHER and LANGUAGE of Gemini
+	case llm.FinishOther: // an unspecific reason, such as OTHER and LANGUAGE of Gemini
 		r.maybeIncomplete = len(m.Calls()) == 0
 	case llm.FinishOversize: // a call that did not fit is left out as a whole
 		r.cutReason = "cut because it was longer than I read"

@@ -96,7 +96,7 @@ func describeFile(f chat.File) string {
 	return words
 }
 
-// readFile returns the text of a file, or why there is none.
+// readFile returns the text of a file, or the reason why it has none.
 func (e *Engine) readFile(ctx context.Context, m chat.Message, f chat.File, hasRoom bool) (words, why string) {
 	limit := min(maxFileBytes, e.o.FileMemory.Size()/documentMemory)
 	switch {

@@ -70,7 +70,7 @@ func (m *media) whileIdle(call func() error) error {
 	return call()
 }
 
-// errNoMemory says why an image or sound is not loaded although it could be fetched.
+// errNoMemory is the reason for not loading an image or sound that could be fetched.
 var errNoMemory = errors.New("together with those before it, it needs more memory than there is for files")
 
 // attachedMedia is an image or a sound of a message, and how many bytes it may have.

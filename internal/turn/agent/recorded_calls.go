@@ -59,7 +59,7 @@ func (c *RecordedCalls) Call(ctx context.Context, in tool.Intent, _ int) (tool.O
 	return tool.Outcome{Result: res, Shown: res.Text}, store.ToolCall{}
 }
 
-// Refuse returns a result that says why a call is not made.
+// Refuse returns a result with the reason of a refusal.
 func (c *RecordedCalls) Refuse(_ context.Context, _ tool.Intent, why string, _ int) (tool.Outcome, store.ToolCall) {
 	res := tool.Failure(why)
 	return tool.Outcome{Result: res, Shown: res.Text}, store.ToolCall{}

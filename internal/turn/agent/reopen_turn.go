@@ -117,12 +117,12 @@ func (e *Engine) refuseRetry(ctx context.Context, m chat.Message, turn string) (
 // hasWords reports whether a stored message has the words of the i-th message that is asked.
 func (r *run) hasWords(was llm.Message, i int) bool {
 	m, stored := r.asked.Messages[i], userText(was)
-	// A name that could not be looked up the first time, or now, is no edit.
+	// A failed look-up of a name, now or the first time, does not count as an edit.
 	return stored == m.Text || stored == prompt.Words(m, r.contexts[i])
 }
 
-// rewrite returns a stored message with the speaker and the words of the i-th message that is
-// asked. What it is about and its files stay: an edit does not change them.
+// rewrite returns a stored message with the speaker and the words of the i-th asked message. Its context and files
+// stay, because an edit does not change them.
 func (r *run) rewrite(was llm.Message, i int) llm.Message {
 	var before, after []llm.Part
 	for _, p := range was.Parts {

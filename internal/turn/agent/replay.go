@@ -15,7 +15,7 @@ import (
 	"ravenbot/internal/store"
 )
 
-// ReplayOptions say how a turn is played again.
+// ReplayOptions are the options of a replay.
 type ReplayOptions struct {
 	Model string // its configured name; empty for the agent's models
 	// Ask has the model answer; else only the request is built.
@@ -26,7 +26,7 @@ type ReplayOptions struct {
 type Replay struct {
 	Question string      `json:"question"`
 	Agent    string      `json:"agent"`
-	Old      string      `json:"old"` // the answer that is stored; empty: there is none
+	Old      string      `json:"old"` // the stored answer; may be empty
 	OldModel string      `json:"oldModel,omitempty"`
 	New      string      `json:"new,omitempty"`
 	NewModel string      `json:"newModel,omitempty"`
@@ -172,7 +172,7 @@ func (e *Engine) historyBefore(
 	if covered = past.summary.Upto >= seq; covered {
 		past.summary = conversation.Summary{}
 	}
-	// Upto 0 would mean that there is no upper bound.
+	// Upto 0 would mean no upper bound.
 	if seq == 1 {
 		return past, covered, nil
 	}

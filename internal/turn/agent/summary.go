@@ -117,7 +117,7 @@ func (e *Engine) summarize(
 		models = p.Models
 	}
 	sources := splitTranscript(turns)
-	// What is too much even for several requests keeps its own sentences.
+	// Texts too long even for several requests keep their own sentences.
 	if n := len(sources) - maxSources; n > 0 {
 		var skipped []conversation.Turn
 		for _, s := range sources[:n] {

@@ -46,7 +46,7 @@ func (r *run) callAll(ctx context.Context, calls []llm.Call) error {
 	// Refused calls are recorded here, in order; only real ones run concurrently.
 	var real []unwrapped
 	for _, c := range calls {
-		// What is refused, counted and recorded is the tool that is really run, not the discovery tool around it.
+		// Refusals, counts and records concern the tool that is really run, not the discovery tool around it.
 		inner, err := r.unwrap(c)
 		if err != nil {
 			record(r.refuseCall(ctx, c, err.Error()))

@@ -51,7 +51,7 @@ func (s waitingStore) Summary(ctx context.Context, a chat.Address) (sum conversa
 	return sum, err
 }
 
-// wait runs an operation until it returns no error, one that does not pass, or ctx ends.
+// wait runs an operation until it returns no passing error, or ctx ends.
 func (s waitingStore) wait(ctx context.Context, operation func() error) error {
 	for told := false; ; told = true {
 		err := operation()

@@ -30,7 +30,7 @@ type Counts struct {
 	Posted   int64 `json:"posted"`   // posts that a platform accepted
 	Repeated int64 `json:"repeated"` // of them, possible repeats
 	GivenUp  int64 `json:"givenUp"`  // refused permanently, or for too long
-	Notified int64 `json:"told"`     // undelivered posts whose places were told
+	Notified int64 `json:"told"`     // undelivered posts with a notice
 }
 
 // Counts returns the counters since the start.

@@ -138,8 +138,8 @@ type Options struct {
 	Log    *slog.Logger
 	// Now is the clock for stored times and for limits. Waits use the real clock.
 	Now func() time.Time
-	// MaxTurns bounds the answers worked on at a time (0: 256), MaxBacklog the messages that
-	// are not answered yet (0: 10,000). Limits says how users and channels share them.
+	// MaxTurns limits the concurrent answers (0 means 256), and MaxBacklog the unanswered messages (0 means 10,000).
+	// Limits divides them among users and channels.
 	MaxTurns, MaxBacklog int
 	Limits               Limits
 	// Grace is how long Run lets answers finish when its context ends.
@@ -280,7 +280,7 @@ func (s *Service) Accept(ctx context.Context, m chat.Message) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// It is no message: nobody is answered, so that none of the limits below count for it.
+	// A reaction gets no answer, so the limits below do not apply.
 	if m.Reaction != nil {
 		return s.saveReaction(ctx, m)
 	}
@@ -374,9 +374,9 @@ func (s *Service) resolveChange(ctx context.Context, m *chat.Message) (bool, err
 		m.Conversation = at
 		return true, nil
 	case m.Kind() == chat.EventEdit && m.Reach == chat.Addressed && s.o.Now().Sub(m.Time) < maxQuestionAge:
-		// People forget the mention and edit it in, which makes it a question. It keeps its
-		// Revision, so that an older edit which comes later changes nothing. A message that was
-		// answered and left no turn is no question either: the store knows its key.
+		// People forget the mention and edit it in, which makes the message a question. It keeps its Revision, so that
+		// an older edit that arrives later changes nothing. An answered message without a turn is no question either:
+		// the store knows its key.
 		m.Change = ""
 		return true, nil
 	case m.Kind() == chat.EventDelete:

@@ -35,7 +35,7 @@ type liveAnswer struct {
 	dirty  bool                    // there is more than was shown
 	cancel context.CancelCauseFunc // of the edit under way; nil while the post is being made
 
-	ref   chat.Ref      // of the post; empty: there is none
+	ref   chat.Ref      // of the post; may be empty
 	news  chan struct{} // holds an element when there is more to show
 	begin *time.Timer   // runs run
 	stop  chan struct{} // closed by end

@@ -14,17 +14,17 @@ type question struct {
 	messages     []chat.Message   // with their present texts
 	pending      []pendingMessage // the messages that are counted as not answered until this is
 	keys         []string         // of all that the answer finishes: messages, even deleted ones, and changes
-	changes      []chat.Message   // of its messages, or of the answered one that this is about
+	changes      []chat.Message   // of its messages, or of the answered message that it changes
 	followUp     *chat.Message    // the change of an answered message, or the press of a button, that this is about
 	resumed      bool             // an earlier process may have begun to show the answer
 	fixedReply   *chat.Draft      // a fixed answer that needs no agent
 	extraReplies []chat.Reply     // to messages that this answers besides, such as the word stop
-	stored       chan struct{}    // closed when the message is stored, or withdrawn; nil: it was stored before
+	stored       chan struct{}    // closed when the message is stored, or withdrawn; nil if it was stored before
 
 	revised context.Context // ended by revise when messages has changed; nil while not being answered
 	revise  context.CancelFunc
 	stop    context.CancelCauseFunc // ends the work
-	park    func()                  // notes that the work waits for a person; nil: nothing waits for it
+	park    func()                  // notes that the work waits for a person; may be nil
 }
 
 // newQuestion returns the question that a message is.

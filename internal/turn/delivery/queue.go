@@ -17,7 +17,7 @@ type queue struct {
 	current []*question   // being answered
 	beside  int           // commands that are answered concurrently
 	parked  []*question   // being answered, and waiting for a person
-	news    chan struct{} // holds an element when jobs, beside or parked have changed
+	news    chan struct{} // receives an element after changes of jobs, beside or parked
 }
 
 // newQueue returns an empty queue, which nobody works on.
@@ -86,9 +86,8 @@ func (s *Service) startQueue(a chat.Address, l *queue) {
 	s.wg.Go(func() { s.runQueue(a, l) })
 }
 
-// runQueue does a queue's jobs in order until there are none; commands that follow one another
-// are answered a few at a time. What is left when the service ends stays in the store for the
-// next start.
+// runQueue runs a queue's jobs in order until there are none. Consecutive commands are answered a few at a time. The
+// remaining jobs stay in the store for the next start.
 func (s *Service) runQueue(a chat.Address, l *queue) {
 	for {
 		j, ok, ended := s.nextJob(a, l)

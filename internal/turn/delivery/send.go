@@ -172,7 +172,7 @@ func (s *Service) postWithRetries(ctx context.Context, p store.Post) (chat.Ref, 
 			if refused.Permanent {
 				return ref, err
 			}
-			// It stays set: a later attempt that was refused says nothing about an earlier one in doubt.
+			// It stays set: a refused later attempt does not clear up an unknown earlier one.
 			p.Draft.Again = p.Draft.Again || refused.Maybe
 			pause = max(wait, refused.After)
 		} else {

@@ -13,7 +13,7 @@ import (
 // notices whenever another post reaches it.
 const notifyEvery = 30 * time.Minute
 
-// maxUndelivered bounds the undelivered posts whose places are still to be told.
+// maxUndelivered limits the undelivered posts that wait for a notice.
 const maxUndelivered = 1000
 
 // addUndelivered adds a post that was given up, and tries to tell its place at once: the

@@ -45,7 +45,7 @@ type Simulation struct {
 	Channel chat.Address
 	Others  []string        // ids of other users whose words the turn has read
 	Tainted bool            // the turn has read foreign text
-	Args    json.RawMessage // nil: none
+	Args    json.RawMessage // may be nil
 }
 
 // Finding is what one layer says.
@@ -88,7 +88,7 @@ func (r *Roster) SearchTools(query string, k int) []ToolItem {
 	return list
 }
 
-// AboutServer returns the operator's description of an MCP server; empty: there is none.
+// AboutServer returns the operator's description of an MCP server, or "".
 func (r *Roster) AboutServer(name string) string {
 	e, _ := r.o.Servers.Config(name)
 	return e.Description
@@ -217,7 +217,7 @@ func (q inquiry) askServer() Finding {
 	return finding(layer, true, reason)
 }
 
-// askChannel says whether the user is answered at all.
+// askChannel explains whether the user gets answers at all.
 func (q inquiry) askChannel() Finding {
 	const layer = "channel"
 	if q.channel.Platform == q.r.o.RoomPlatform {
@@ -238,7 +238,7 @@ func (q inquiry) askChannel() Finding {
 	return finding(layer, true, fmt.Sprintf("the rule %q lets the user in", rule.Match))
 }
 
-// askSettings says which layer of settings switches tools on or off.
+// askSettings names the layer of settings that switches tools on or off.
 func (q inquiry) askSettings() Finding {
 	const layer = "tools.enabled"
 	for _, s := range []struct {

@@ -146,7 +146,7 @@ func (r *Roster) Writers(name string, channel chat.Address) []string {
 	return slices.DeleteFunc(chain, func(m string) bool { return s.config.Models[m].Provider == offlineProvider })
 }
 
-// Model returns a model by its configured name; false: it is not switched on.
+// Model returns a model by its configured name, or false if it is disabled.
 func (r *Roster) Model(name string) (agent.Model, bool) {
 	m, ok := r.state.Load().models[name]
 	return m, ok

@@ -79,7 +79,7 @@ type Tasks interface {
 type Task struct {
 	Agent     string       // empty for the agent of Channel
 	Channel   chat.Address // whose settings count
-	MaxTokens int          // 0: no limit
+	MaxTokens int          // 0 for no limit
 	Tools     []string     // that it may use without an approval
 }
 
@@ -566,7 +566,7 @@ func (r *Roster) Choose(ctx context.Context, room, name string) error {
 func (r *Roster) Offered(room string) (names []string, chosen, configured string) {
 	s := r.state.Load()
 	configured, _ = s.configuredAt(chat.Address{Platform: r.o.RoomPlatform, Channel: room}, nil)
-	// What was chosen and is gone is not shown as chosen; agentAt passes over it, too.
+	// A chosen agent that no longer exists is not shown, and agentAt ignores it, too.
 	if chosen = s.rooms[room]; !r.Exists(chosen) {
 		chosen = ""
 	}

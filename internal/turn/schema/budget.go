@@ -61,8 +61,8 @@ func (c *compiled) count(s *jsonschema.Schema, steps int) {
 	s.Format = format
 }
 
-// validate returns what is wrong with value, or nil. It also returns nil when the schema makes the library panic, takes
-// too many steps, or refers to itself in a circle.
+// validate returns the errors of value, or nil. It also returns nil if the schema makes the library panic, takes too
+// many steps, or refers to itself in a circle.
 func (c *compiled) validate(value any) (problem *jsonschema.ValidationError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

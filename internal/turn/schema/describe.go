@@ -21,7 +21,7 @@ const (
 	maxValue    = 40  // characters of a name or value that is quoted
 )
 
-// describe says in one line what is wrong and where, a few problems at most.
+// describe lists a few errors with their places in one line.
 func (c *compiled) describe(problem *jsonschema.ValidationError) string {
 	var lines []string
 	more := 0
@@ -61,8 +61,8 @@ func field(location []string) string {
 	return b.String()
 }
 
-// reason returns in words that a model can act on why a value does not fit: what is missing, unknown or of another
-// type, with the name that was meant where one is close.
+// reason returns an error that a model can act on: a missing or unknown field, or a wrong type, with a similar name if
+// there is one.
 func (c *compiled) reason(leaf *jsonschema.ValidationError) string {
 	switch k := leaf.ErrorKind.(type) {
 	case *kind.Required:

@@ -12,9 +12,9 @@ import (
 
 const maxLosses = 50
 
-// Losses compares a schema with its version for a model provider that supports less of JSON Schema. It returns what the
-// model does not see, one line for each difference, at most 50. What is lost is still checked when the tool is called.
-// It returns nothing when one of the two cannot be read.
+// Losses compares a schema with its version for a model provider that supports less of JSON Schema. It returns the
+// differences that the model does not see, one a line, at most 50. The call still checks them. It returns nothing if
+// one of the two is unreadable.
 func Losses(before, after json.RawMessage) []string {
 	from, err := read(before)
 	if err != nil {
@@ -77,7 +77,7 @@ func empty(v any) bool {
 	return ok && len(table) == 0
 }
 
-// compareBelow compares what is below a keyword that both schemas have.
+// compareBelow compares the contents of a keyword that both schemas have.
 func (l *losses) compareBelow(at, keyword string, before, after any) {
 	switch keyword {
 	case "properties", "$defs", "definitions", "patternProperties", "dependentSchemas":

@@ -12,8 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// mend corrects what has the wrong type where only one correction is possible, and fills in what is required and has a
-// default. It returns the result and true if that fits the schema. The value that is passed is not changed.
+// mend corrects wrong types that have only one possible correction, and fills in required fields with their defaults.
+// It returns the result and true if the result fits the schema. The passed value is not changed.
 func mend(s *compiled, value any, problem *jsonschema.ValidationError) (any, bool) {
 	for range maxRounds {
 		changes := slices.Concat(changes(value, problem), s.forbiddenProperties(problem), s.defaults(problem))
@@ -30,7 +30,7 @@ func mend(s *compiled, value any, problem *jsonschema.ValidationError) (any, boo
 	return nil, false
 }
 
-// change puts a value at a location; drop removes what is there.
+// change sets the value at a location, or removes it if drop is true.
 type change struct {
 	at   []string
 	with any
@@ -38,7 +38,7 @@ type change struct {
 
 type drop struct{}
 
-// changes returns the changes by which a wrong value may become a right one, from what is wrong with it.
+// changes returns possible corrections of a value, from its errors.
 func changes(value any, problem *jsonschema.ValidationError) []change {
 	wanted := map[string][]string{}
 	at := map[string][]string{}
@@ -62,8 +62,8 @@ func changes(value any, problem *jsonschema.ValidationError) []change {
 	return list
 }
 
-// forbiddenProperties returns changes that remove the properties which the schema forbids, unless one resembles an
-// allowed name: then the model probably meant that, and gets an error. Where the schema has alternatives, nothing is
+// forbiddenProperties returns changes that remove forbidden properties. A property that resembles an allowed name is
+// kept, because the model probably meant that and should get an error. If the schema has alternatives, nothing is
 // removed, since another alternative may require the property.
 func (c *compiled) forbiddenProperties(problem *jsonschema.ValidationError) []change {
 	switch k := problem.ErrorKind.(type) {
@@ -143,7 +143,7 @@ func onlyChoice(root any, at, wanted []string) (any, bool) {
 		return nil, false
 	}
 	if value == nil {
-		// Only a property is removed: in a list, all values behind it would move to other places.
+		// Only properties are removed: in a list, the later values would move.
 		_, inObject := parent.(map[string]any)
 		return drop{}, inObject
 	}

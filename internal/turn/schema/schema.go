@@ -27,7 +27,7 @@ const (
 // Checker checks arguments, and caches compiled schemas. It is safe for concurrent use.
 type Checker struct {
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]*compiled // by hash of the schema; nil: it cannot be used
+	known map[[sha256.Size]byte]*compiled // by hash of the schema; nil if it is unusable
 }
 
 // New returns a Checker with an empty cache.
@@ -61,7 +61,7 @@ func (c *Checker) Check(schema, args json.RawMessage) (json.RawMessage, error) {
 	return encode(given.value, given.raw)
 }
 
-// parsedArgs are decoded arguments; raw is what was sent, or nil where the value differs from it.
+// parsedArgs are decoded arguments. raw is the original JSON, or nil if the value differs from it.
 type parsedArgs struct {
 	value any
 	raw   json.RawMessage
@@ -92,7 +92,7 @@ func parseArguments(args json.RawMessage) (parsedArgs, error) {
 	return parsedArgs{value, args}, nil
 }
 
-// encode returns the arguments as JSON: raw as it came where nothing was changed.
+// encode returns the arguments as JSON: the original raw if nothing was changed.
 func encode(value any, raw json.RawMessage) (json.RawMessage, error) {
 	if raw != nil {
 		return raw, nil
