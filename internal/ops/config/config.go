@@ -16,7 +16,7 @@ package config
 type Config struct {
 	// Where editors find the JSON Schema of this file. ravenbot does not read it.
 	SchemaURL string `json:"$schema"`
-	// What keeps conversations, items and runs: a path for the embedded store, or a postgres:// URL.
+	// The store of conversations, items and runs: a path for the embedded store, or a postgres:// URL.
 	Store Masked `json:"store" default:"data/ravenbot.db" form:"store"`
 	// The key for encrypting secrets in the store: 32 bytes in base64 (`openssl rand -base64 32`). If it is empty, the
 	// first start creates one in a file next to the store. Replicas need the same key.
@@ -29,15 +29,16 @@ type Config struct {
 	HTTP HTTP `json:"http"`
 	// The chat platforms. An empty token turns its platform off.
 	Platforms Platforms `json:"platforms"`
-	// Language models by name. "default" is used where nothing else is named, "utility" for titles and summaries of what
-	// is old; "offline" is always there.
+	// Language models by name. "default" is used if no other model is named, "utility" for titles and summaries of
+	// older turns; "offline" always exists.
 	Models map[string]Model `json:"models"`
-	// Name of a model that gives embeddings. Tools, notes, history and files of agents are then found by their meaning and
-	// by their words, and their texts are sent to that model. Empty: they are found by their words only.
+	// Name of an embedding model. Tools, notes, history and files of agents are then found by their meaning and by
+	// their words, and their texts are sent to that model. If it is empty, they are found by their words only.
 	Embeddings string `json:"embeddings"`
 	// Agents by name: who answers, with which model, prompt and tools. "default" must exist.
 	Agents map[string]Agent `json:"agents"`
-	// Rules for channels; the first that matches counts. Elsewhere the default agent answers mentions from everyone.
+	// Rules for channels; the first that matches counts. Without a matching rule the default agent answers mentions
+	// from everyone.
 	Channels []Channel `json:"channels"`
 	// Settings for all tools, both native tools and tools of MCP servers.
 	Tools Tools `json:"tools"`
@@ -51,7 +52,7 @@ type Config struct {
 	Feeds Feeds `json:"feeds"`
 	// Digests by name, with their contents, places and times.
 	Digests map[string]Digest `json:"digests"`
-	// What holds for reminders and other jobs.
+	// Settings for reminders and other jobs.
 	Jobs Jobs `json:"jobs"`
 	// The mail server through which digests go to mailboxes.
 	SMTP SMTP `json:"smtp"`
@@ -80,7 +81,7 @@ type Config struct {
 
 // Backup is how copies of the store are made and kept.
 type Backup struct {
-	// How long after one copy the next one is made. 0s: never.
+	// The interval between backups. 0s means never.
 	Every Duration `json:"every" default:"24h" min:"0"`
 	// How many copies are kept.
 	Keep int `json:"keep" default:"7" min:"1"`
@@ -107,9 +108,9 @@ type HTTP struct {
 	Listen string `json:"listen" default:"127.0.0.1:8080"`
 	// The administrator's token. If it is empty, the first start creates one in a file next to the store.
 	AdminToken Secret `json:"adminToken" default:"${RAVENBOT_ADMIN_TOKEN:-}"`
-	// A token that opens /metrics and nothing else, for Prometheus. Empty: /metrics takes adminToken alone.
+	// A token that opens only /metrics, for Prometheus. If it is empty, /metrics accepts only adminToken.
 	MetricsToken Secret `json:"metricsToken"`
-	// The address under which others reach this listener, for links. Empty: the listen address.
+	// The external address of this listener, for links. If it is empty, the listen address is used.
 	PublicURL Masked `json:"publicURL" form:"http"`
 	// Addresses and networks of reverse proxies whose X-Forwarded-For says who the client is: 10.0.0.5 or 10.0.0.0/8.
 	TrustedProxies []string `json:"trustedProxies"`
@@ -127,19 +128,19 @@ type Platforms struct {
 
 // DiscordPlatform is the connection to Discord.
 type DiscordPlatform struct {
-	// The bot token from the developer portal. Empty: Discord is off.
+	// The bot token from the developer portal. If it is empty, Discord is off.
 	Token Secret `json:"token"`
 	// Scheme and host of Discord's API; the paths follow it.
 	APIBaseURL Masked `json:"apiBaseURL" default:"https://discord.com" form:"origin"`
-	// Number of gateway shards. 0: what Discord recommends.
+	// Number of gateway shards. 0 means Discord's recommendation.
 	Shards int `json:"shards" min:"0"`
-	// How far back to look for messages that were missed while the bot was down. 0s: not at all.
+	// How far back to look for messages that were missed while the bot was down. 0s means not at all.
 	CatchUp Duration `json:"catchUp" default:"15m" min:"0"`
 }
 
 // SlackPlatform is the connection to one Slack app.
 type SlackPlatform struct {
-	// The bot token, xoxb-…. Empty: Slack is off.
+	// The bot token, xoxb-…. If it is empty, Slack is off.
 	BotToken Secret `json:"botToken"`
 	// The app-level token, xapp-…, which mode "socket" needs.
 	AppToken Secret `json:"appToken"`
@@ -149,7 +150,7 @@ type SlackPlatform struct {
 	Mode string `json:"mode" default:"socket" enum:"socket|http"`
 	// Where Slack's Web API is.
 	APIBaseURL Masked `json:"apiBaseURL" default:"https://slack.com/api/" form:"http"`
-	// How far back to look for messages that were missed while the bot was down. 0s: not at all.
+	// How far back to look for messages that were missed while the bot was down. 0s means not at all.
 	CatchUp Duration `json:"catchUp" default:"15m" min:"0"`
 }
 
@@ -161,17 +162,17 @@ type WebPlatform struct {
 
 // Model is one language model behind one endpoint.
 type Model struct {
-	// Who serves it: Gemini, Anthropic, any endpoint that speaks OpenAI's chat API, or no model at all.
+	// The provider: Gemini, Anthropic, any endpoint with OpenAI's chat API, or no model at all.
 	Provider string `json:"provider" enum:"gemini|anthropic|openai|offline" required:"true"`
 	// The provider's name of the model.
 	Model string `json:"model"`
-	// The key. Empty: this model is skipped and its fallback answers.
+	// The key. If it is empty, this model is skipped and its fallback answers.
 	APIKey Secret `json:"apiKey"`
-	// The endpoint. Empty: the provider's own.
+	// The endpoint. If it is empty, it is the provider's own.
 	BaseURL Masked `json:"baseURL" form:"http"`
-	// Sampling temperature, 0 to 2. Absent or null: the provider's default.
+	// Sampling temperature, 0 to 2. If it is absent or null, it is the provider's default.
 	Temperature *float64 `json:"temperature" min:"0" max:"2"`
-	// Cap on the tokens of one answer. 0: the provider's default.
+	// Maximum tokens of one answer. 0 means the provider's default.
 	MaxOutputTokens int `json:"maxOutputTokens" min:"0"`
 	// How long one request may take, with all of its retries.
 	Timeout Duration `json:"timeout" default:"120s" min:"1ms"`
@@ -217,7 +218,8 @@ type Agent struct {
 	Model string `json:"model" default:"default"`
 	// The instructions that the model gets before each conversation.
 	SystemPrompt string `json:"systemPrompt"`
-	// MCP servers this agent may use, as names or {"name", "enabled"}. Absent: every enabled server.
+	// MCP servers this agent may use, as names or {"name", "enabled"}. If it is absent, it may use every enabled
+	// server.
 	MCPServers []ServerLink `json:"mcpServers"`
 	// Names or patterns of servers and native packs, used when mcpServers is there without one enabled link.
 	FallbackServers []string `json:"fallbackServers"`
@@ -234,8 +236,8 @@ type Agent struct {
 	// The places where it answers unless a rule of channels names another agent: platform:workspace/channel; * matches
 	// anything in a part.
 	Channels []string `json:"channels"`
-	// If several agents could answer, this one answers people with one of these roles of Discord or user groups of Slack, by
-	// id or name, and nobody else. Empty: everybody.
+	// If several agents could answer, this one answers only people with one of these roles of Discord or user groups
+	// of Slack, by id or name. If it is empty, it answers everybody.
 	Roles []string `json:"roles"`
 	// Limits of its own.
 	Limits AgentLimits `json:"limits"`
@@ -293,16 +295,16 @@ type Tools struct {
 	Enabled bool `json:"enabled" default:"true"`
 	// How many rounds of tool calls one answer may take.
 	MaxSteps int `json:"maxSteps" default:"10" min:"1"`
-	// Text about tools that goes before the agent's prompt. Empty: ravenbot's own.
+	// Text about tools that goes before the agent's prompt. If it is empty, it is ravenbot's own.
 	SystemPrompt string `json:"systemPrompt"`
 	// Bytes of a result that the model is shown at once; it can ask for the rest.
 	MaxResultBytes int `json:"maxResultBytes" default:"5120" min:"256"`
 	// When the model gets a search over the tools in place of the tools.
 	Discovery Discovery `json:"discovery"`
-	// What happens to calls that no rule of policy is about. safe: tools that only read run, all others ask, and once
-	// foreign text was read everything asks that could carry data out; open: they are allowed.
+	// The decision on calls without a matching rule of policy. safe: tools that only read run, all others ask, and
+	// after foreign text was read, every call that could send data out asks; open: they are allowed.
 	Mode string `json:"mode" default:"safe" enum:"safe|open"`
-	// Who may run what: the first rule that holds counts. A rule holds where all of its keys hold.
+	// Permissions of tools. The first matching rule counts. A rule matches if all of its keys do.
 	Policy []Policy `json:"policy"`
 	// Commands that run before or after a tool call.
 	Hooks []Hook `json:"hooks"`
@@ -328,8 +330,8 @@ type Discovery struct {
 type Policy struct {
 	// Names or patterns of the tools it is about.
 	Tools []string `json:"tools" default:"*"`
-	// Only tools that declare this; unknown: tools that declare nothing, which count as destructive, too. Absent: all
-	// tools.
+	// Only tools that declare this; unknown: tools that declare nothing, which count as destructive, too. If it is
+	// absent, all tools.
 	Hint string `json:"hint" enum:"readOnly|write|destructive|unknown"`
 	// Only in these places: platform:workspace/channel; * matches anything.
 	Channels []string `json:"channels"`
@@ -343,7 +345,7 @@ type Policy struct {
 	Hosts []string `json:"hosts"`
 	// ask: the asker or an administrator approves each call.
 	Decision string `json:"decision" enum:"allow|ask|deny" required:"true"`
-	// Who may approve instead: roles:NAME or users:ID.
+	// The approvers instead of the asker: roles:NAME or users:ID.
 	Approvers []string `json:"approvers"`
 }
 
@@ -357,13 +359,13 @@ type Hook struct {
 	Command Args `json:"command" required:"true"`
 	// How long it may take.
 	Timeout Duration `json:"timeout" default:"5s" min:"1ms"`
-	// What happens to the call when the command fails.
+	// The effect of a failed command on the call.
 	OnError string `json:"onError" default:"deny" enum:"deny|allow"`
 }
 
 // Files is what the files_… tools may reach.
 type Files struct {
-	// Folders they may read, as paths or {"path", "name", "write"}. Empty: the tools are off.
+	// Folders they may read, as paths or {"path", "name", "write"}. If it is empty, the tools are off.
 	Roots []FileRoot `json:"roots"`
 }
 
@@ -371,7 +373,7 @@ type Files struct {
 type FileRoot struct {
 	// The folder.
 	Path string `json:"path" required:"true" form:"path"`
-	// The name that paths in it begin with. Empty: the folder's own.
+	// The first part of paths in it. If it is empty, it is the folder's own name.
 	Name string `json:"name"`
 	// true: files in it may be written and edited.
 	Write bool `json:"write"`
@@ -379,19 +381,19 @@ type FileRoot struct {
 
 // WebSearch is who searches the web.
 type WebSearch struct {
-	// A SearXNG instance, Brave, Tavily, or Gemini with its Google Search. Empty: the tool is off.
+	// A SearXNG instance, Brave, Tavily, or Gemini with its Google Search. If it is empty, the tool is off.
 	Provider string `json:"provider" enum:"searxng|brave|tavily|gemini"`
-	// The endpoint; SearXNG needs one. Empty: the provider's own.
+	// The endpoint; SearXNG needs one. If it is empty, it is the provider's own.
 	BaseURL Masked `json:"baseURL" form:"http"`
 	// The key; SearXNG needs none.
 	APIKey Secret `json:"apiKey"`
-	// The model that searches, of gemini alone.
+	// The model that searches, only for gemini.
 	Model string `json:"model" default:"gemini-3.8-flash"`
 }
 
 // Billing is what the billing tools compute with.
 type Billing struct {
-	// The tariff file. Empty: the tools are off.
+	// The tariff file. If it is empty, the tools are off.
 	File string `json:"file" form:"path"`
 }
 
@@ -401,7 +403,7 @@ type Settings struct {
 	// Settings that members must not change: model, language, timezone, tools.enabled, tools.maxSteps,
 	// tools.systemPrompt.
 	Locked []string `json:"locked"`
-	// Names of the models that members may choose. Absent: all.
+	// Names of the models that members may choose. If it is absent, they may choose any.
 	Models []string `json:"models"`
 }
 
@@ -416,7 +418,7 @@ type MCP struct {
 	// cwd, their cache, the folders among their arguments and allowPaths, and do not start if the system cannot
 	// enforce that. off: they can open every file that the bot can.
 	Isolation string `json:"isolation" enum:"auto|strict|off" default:"auto"`
-	// What becomes of servers that are added over the API or the page: hold: their tools wait until an administrator
+	// The treatment of servers that are added over the API or the page: hold: their tools wait until an administrator
 	// has approved them; trust: they are used at once.
 	NewServers string `json:"newServers" enum:"hold|trust" default:"hold"`
 	// The same for servers of this file at their first connection: approved: their tools are used at once; hold: they
@@ -434,7 +436,7 @@ type MCPServer struct {
 	Env Env `json:"env"`
 	// A file of NAME=value lines for its environment; env wins.
 	EnvFile string `json:"envFile" form:"path"`
-	// Its working folder. Empty: the folder of config.json.
+	// Its working folder. If it is empty, it is the folder of config.json.
 	Cwd string `json:"cwd" form:"path"`
 	// The address of the server.
 	URL Masked `json:"url" alias:"serverUrl" form:"http"`
@@ -450,7 +452,7 @@ type MCPServer struct {
 	Eager bool `json:"eager"`
 	// How long one call may take; a bare number counts milliseconds.
 	Timeout Duration `json:"timeout" default:"30s" min:"1ms"`
-	// Names or patterns of its tools to offer. Empty: all.
+	// Names or patterns of its tools to offer. If it is empty, all are offered.
 	IncludeTools []string `json:"includeTools"`
 	// Names or patterns of its tools to leave out.
 	ExcludeTools []string `json:"excludeTools" alias:"disabledTools"`
@@ -461,14 +463,15 @@ type MCPServer struct {
 	Trust bool `json:"trust"`
 	// Names or patterns of its tools that only read, whatever the server claims.
 	Reads []string `json:"reads"`
-	// How the bot signs in where the server asks for OAuth. Empty: as the server and its authorization server say.
+	// The sign-in of the bot if the server requires OAuth. If it is empty, the server and its authorization server
+	// decide.
 	OAuth ServerOAuth `json:"oauth"`
 	// Files and folders that its process can open in spite of isolation, such as ${HOME}/.kube.
 	AllowPaths []string `json:"allowPaths" form:"path"`
 	// none: its process gets no network. If the system cannot enforce that, the server does not start.
 	Network string `json:"network" enum:"all|none" default:"all"`
-	// MiB of memory that its processes may use together (Linux alone): with more it is ended, and started again. 0: no
-	// limit.
+	// MiB of memory that its processes may use together (only on Linux): above that it is ended and restarted. 0 means
+	// no limit.
 	MaxMemoryMB int `json:"maxMemoryMB" min:"0" default:"4096"`
 	// The only version of MCP to use, such as 2025-06-18. If it is empty, the server chooses.
 	Protocol string `json:"protocol"`
@@ -487,7 +490,7 @@ type ServerEgress struct {
 
 // ServerOAuth is how the bot signs in to an MCP server.
 type ServerOAuth struct {
-	// The id of a client that was registered by hand. Empty: the bot registers itself.
+	// The id of a manually registered client. If it is empty, the bot registers itself.
 	ClientID string `json:"clientId"`
 	// That client's secret.
 	ClientSecret Secret `json:"clientSecret"`
@@ -530,9 +533,9 @@ type Digest struct {
 	MaxItems int `json:"maxItems" default:"10" min:"1"`
 	// Which items count as new: those first seen after the last success.
 	Window string `json:"window" default:"sinceLast" enum:"sinceLast"`
-	// How old an item may be, and how long one may wait for a place. 0s: of any age, and 168h for a place.
+	// The maximum age of an item, and of an item that waits for a place. 0s means any age, and 168h for a place.
 	MaxAge Duration `json:"maxAge" default:"0s" min:"0s"`
-	// What happens to runs that were due while the bot was down: the latest of them is posted (once), or none (skip).
+	// The treatment of runs that were due while the bot was down: the latest of them is posted (once), or none (skip).
 	CatchUp string `json:"catchUp" default:"once" enum:"once|skip"`
 	// The recipients of a notification for each post: role:ID or user:ID, with the platform's ids.
 	Ping []string `json:"ping"`
@@ -565,10 +568,10 @@ type Digest struct {
 	Filters []string `json:"filters"`
 }
 
-// DigestKinds is the treatment of kinds of items that are seldom news: they are not posted (drop), posted only if a
-// model rates them highly or space remains (low), or treated like other items (normal).
+// DigestKinds is the treatment of kinds of items that are seldom news: they are not posted (drop), get a place next to
+// other news only if a model rates them highly (low), or count as any other item (normal).
 type DigestKinds struct {
-	// What names a discount, a price or a code.
+	// Items with a discount, a price or a code.
 	Offers string `json:"offers" default:"low" enum:"drop|low|normal"`
 	// Release candidates, betas and nightly builds.
 	Prereleases string `json:"prereleases" default:"low" enum:"drop|low|normal"`
@@ -606,17 +609,18 @@ type DigestFeed struct {
 type Jobs struct {
 	// How many open reminders and jobs one person may have.
 	MaxPerUser int `json:"maxPerUser" default:"50" min:"1"`
-	// A part of the day in which repeating jobs wait, in their own time zone, such as 22:00-07:00. Empty: none.
+	// A part of the day in which repeating jobs wait, in their own time zone, such as 22:00-07:00. If it is empty,
+	// there is none.
 	QuietHours string `json:"quietHours"`
 }
 
 // SMTP is a mail server that takes mail.
 type SMTP struct {
-	// Name of the server. Empty: no mail is sent.
+	// Name of the server. If it is empty, no mail is sent.
 	Host string `json:"host"`
 	// Its port: 587 if tls is starttls, 465 if it is tls.
 	Port int `json:"port" default:"587" min:"1" max:"65535"`
-	// The user that signs in. Empty: none does.
+	// The user for signing in. If it is empty, the bot does not sign in.
 	User string `json:"user"`
 	// The password of the user.
 	Password Secret `json:"password"`
@@ -629,7 +633,7 @@ type SMTP struct {
 
 // Webhook is a way by which other programs start something: POST /hooks/NAME.
 type Webhook struct {
-	// What deliveries are signed with: X-Hub-Signature-256 over the body, or Authorization: Bearer SECRET.
+	// The signature of deliveries: X-Hub-Signature-256 over the body, or Authorization: Bearer SECRET.
 	Secret Secret `json:"secret" required:"true"`
 	// Where it posts: addresses such as discord:GUILD/CHANNEL, slack:TEAM/CHANNEL, web:/general.
 	Post []string `json:"post"`
@@ -638,12 +642,12 @@ type Webhook struct {
 	Digest string `json:"digest"`
 	// Name of the agent that carries out the prompt.
 	Agent string `json:"agent" default:"default"`
-	// The task of the agent for each delivery, which it reads as text of others. Empty: a text is posted.
+	// The task of the agent for each delivery, which it reads as foreign text. If it is empty, a text is posted.
 	Prompt string `json:"prompt"`
 	// Tools that the task may use though nobody is there to approve: names or patterns.
 	Tools []string `json:"tools"`
-	// A Go text/template over the JSON that is sent, which makes the text. Empty: GitHub, GitLab, Grafana and
-	// Alertmanager are known, of others the usual fields are shown.
+	// A Go text/template over the JSON of a delivery, which makes the text. If it is empty, GitHub, GitLab, Grafana
+	// and Alertmanager have their own forms, and other deliveries show the usual fields.
 	Template string `json:"template"`
 	// Deliveries that are taken in a minute; more are refused with status 429.
 	PerMinute int `json:"perMinute" default:"60" min:"1"`
@@ -689,8 +693,9 @@ type RoleLimits struct {
 
 // Ops configures the notices for operators.
 type Ops struct {
-	// Where troubles are reported once when they begin and once when they end: a platform, model or MCP server that fails, a
-	// dead feed, a failed digest, an old backup, a used-up budget. Written like slack:TEAM/CHANNEL. Empty: nowhere.
+	// The place of a notice at the beginning and at the end of each problem: a failing platform, model or MCP server,
+	// a dead feed, a failed digest, an old backup, a used-up budget. Written like slack:TEAM/CHANNEL. If it is empty,
+	// there are no notices.
 	Channel string `json:"channel"`
 }
 

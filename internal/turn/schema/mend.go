@@ -30,7 +30,7 @@ func mend(s *compiled, value any, problem *jsonschema.ValidationError) (any, boo
 	return nil, false
 }
 
-// change sets the value at a location, or removes it if drop is true.
+// change puts a value at a location, or removes the present one if with is a drop.
 type change struct {
 	at   []string
 	with any
