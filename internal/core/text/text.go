@@ -46,7 +46,7 @@ func Shorten(s string, maxChars int) string {
 	return s
 }
 
-// OneLine returns Clean's s on one line: every run of white space becomes one space.
+// OneLine returns Clean(s) with one space in place of every run of white space, including line breaks.
 func OneLine(s string) string {
 	if isPlainLine(s) {
 		return s

@@ -109,8 +109,8 @@ type Caller struct {
 	// IsNamed reports whether an address may be used after foreign text, because a participant, a search or a page
 	// contained it literally. If it is nil, none did.
 	IsNamed func(address string) bool
-	// Unattended is true for scheduled tasks, which nobody can approve. Granted are the names or patterns of tools
-	// that are allowed anyway.
+	// Unattended is true for scheduled tasks, in which nobody can be asked. Granted are the names or patterns of
+	// tools that are allowed anyway.
 	Unattended bool
 	Granted    []string
 	// Waits is called before the call waits for a person. It may be nil.

@@ -113,11 +113,11 @@ type state struct {
 	members  map[string]member
 	rooms    map[string]string // web room → agent that was chosen for it
 	profiles map[string]agent.Profile
-	// missing are the chosen but missing models, for the operator.
+	// missing holds the missing models and agents that were already logged.
 	missing *sync.Map
 }
 
-// isFirst reports whether the missing model is requested for the first time.
+// isFirst reports whether a missing model or agent was not logged before.
 func (s *state) isFirst(missing string) bool {
 	_, known := s.missing.LoadOrStore(missing, true)
 	return !known
