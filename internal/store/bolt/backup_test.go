@@ -383,6 +383,64 @@ func TestBackupsAreMadeAndRotated(t *testing.T) {
 	})
 }
 
+// Backups are named to the second. Of two that are asked for at once the second one waits for its own.
+func TestBackups_TwoInOneSecond_BothAreMade(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, filepath.Join(dir, "raven.db"))
+	save(t, db, "a")
+	folder := filepath.Join(dir, "backups")
+	synctest.Test(t, func(t *testing.T) {
+		b := bolt.NewBackups(db.DB, bolt.BackupOptions{Folder: folder, Keep: 9, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		for range 3 {
+			if err := b.Make(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		want := "ravenbot-20000101-000000.db ravenbot-20000101-000001.db ravenbot-20000101-000002.db"
+		if names := list(t, folder); names != want || b.Status().Error != "" {
+			t.Errorf("made: %s, %+v", names, b.Status())
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := b.Make(over); !errors.Is(err, context.Canceled) || b.Status().Error != "" {
+			t.Errorf("at the end of the program: %v, %+v", err, b.Status())
+		}
+	})
+}
+
+// A backup that somebody asked for and that failed is tried again within an hour, and its error is gone then.
+func TestBackups_OneByHandFails_IsTriedAgainInAnHour(t *testing.T) {
+	dir := t.TempDir()
+	db := open(t, filepath.Join(dir, "raven.db"))
+	save(t, db, "a")
+	folder := filepath.Join(dir, "backups")
+	synctest.Test(t, func(t *testing.T) {
+		b := bolt.NewBackups(db.DB, bolt.BackupOptions{Folder: folder, Every: 24 * time.Hour, Keep: 2,
+			Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { b.Run(ctx); close(ended) }()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if err := errors.Join(os.RemoveAll(folder), os.WriteFile(folder, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Make(ctx); err == nil || b.Status().Error == "" {
+			t.Errorf("a file in place of the folder: %v, %+v", err, b.Status())
+		}
+		if err := os.Remove(folder); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour + time.Minute)
+		synctest.Wait()
+		if s := b.Status(); s.Error != "" || s.File != "ravenbot-20000101-010200.db" {
+			t.Errorf("an hour later: %+v", s)
+		}
+		cancel()
+		<-ended
+	})
+}
+
 // Backups with names from the future were made while the clock was ahead, or it is behind now. A new backup stays, and
 // counts as the newest.
 func TestBackups_NamesFromTheFuture_GiveWayToNewBackups(t *testing.T) {

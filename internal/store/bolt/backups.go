@@ -30,7 +30,8 @@ type Backups struct {
 	db *DB
 	o  BackupOptions
 
-	making sync.Mutex // held while a copy is made
+	making  sync.Mutex    // held while a copy is made
+	failure chan struct{} // has a value after a failed backup, for Run
 
 	mu     sync.Mutex
 	failed time.Time
@@ -38,7 +39,9 @@ type Backups struct {
 }
 
 // NewBackups returns the backups of a store. It makes none; Run and Copy do.
-func NewBackups(db *DB, o BackupOptions) *Backups { return &Backups{db: db, o: o} }
+func NewBackups(db *DB, o BackupOptions) *Backups {
+	return &Backups{db: db, o: o, failure: make(chan struct{}, 1)}
+}
 
 const (
 	// firstBackup is how long an overdue backup waits after the start, which is busy enough.
@@ -48,7 +51,7 @@ const (
 )
 
 // Run makes backups until ctx ends; with an interval of 0 it returns at once. A backup that fails
-// is logged, shown by Status, and tried again after an hour at most.
+// is logged, shown by Status, and tried again after an hour at most, whoever asked for it.
 func (b *Backups) Run(ctx context.Context) {
 	if b.o.Every <= 0 {
 		return
@@ -67,12 +70,16 @@ func (b *Backups) Run(ctx context.Context) {
 		case <-ctx.Done():
 			wait.Stop()
 			return
+		case <-b.failure:
+			wait.Stop()
+			if retry := b.o.Now().Add(min(b.o.Every, retryBackup)); retry.Before(due) {
+				due = retry
+			}
+			continue
 		case <-wait.C:
 		}
 		due = b.o.Now().Add(b.o.Every)
-		if err := b.Make(ctx); err != nil {
-			due = b.o.Now().Add(min(b.o.Every, retryBackup))
-		}
+		_ = b.Make(ctx) // has logged its error, and sends on failure
 	}
 }
 
@@ -81,9 +88,12 @@ func (b *Backups) Make(ctx context.Context) error {
 	b.making.Lock()
 	defer b.making.Unlock()
 	b.removeLeftovers() // under the lock: no other copy is being written now
-	began := b.o.Now()
+	began, err := b.waitForName(ctx)
+	if err != nil {
+		return err
+	}
 	path := filepath.Join(b.o.Folder, backupName(began))
-	err := b.db.Backup(ctx, path)
+	err = b.db.Backup(ctx, path)
 	if ctx.Err() != nil {
 		return err // cut off by the end of the program: no failure
 	}
@@ -91,6 +101,10 @@ func (b *Backups) Make(ctx context.Context) error {
 	b.err, b.failed = err, began
 	b.mu.Unlock()
 	if err != nil {
+		select {
+		case b.failure <- struct{}{}:
+		default:
+		}
 		remedy := "see that " + b.o.Folder + " can be written to and has room; the backups in it are kept"
 		if damaged := (*store.DamagedError)(nil); errors.As(err, &damaged) {
 			remedy = "stop the bot, see what ravenbot store check says, and restore a backup; those there are are kept"
@@ -105,6 +119,24 @@ func (b *Backups) Make(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// waitForName returns now, or the next second after which no backup is named, once it has come. A backup that was made
+// earlier in the same second may lack the newest changes, so that it does not count as this one.
+func (b *Backups) waitForName(ctx context.Context) (time.Time, error) {
+	at := b.o.Now()
+	for {
+		if _, err := os.Lstat(filepath.Join(b.o.Folder, backupName(at))); err != nil {
+			break
+		}
+		at = at.Truncate(time.Second).Add(time.Second)
+	}
+	select {
+	case <-ctx.Done():
+		return at, ctx.Err()
+	case <-time.After(at.Sub(b.o.Now())):
+		return at, nil
+	}
 }
 
 // Copy returns an open, verified copy of the store, which is deleted when the caller closes it. It
