@@ -30,7 +30,9 @@ func revokeToken(ctx context.Context, c *invocation) error {
 	if err != nil {
 		return err
 	}
-	res, err := d.do(ctx, http.MethodDelete, tokensPath+"/"+url.PathEscape(c.args[0]), nil)
+	// The server would take "." and ".." out of the path, but not their codes.
+	name := strings.ReplaceAll(url.PathEscape(c.args[0]), ".", "%2E")
+	res, err := d.do(ctx, http.MethodDelete, tokensPath+"/"+name, nil)
 	if err != nil {
 		return err
 	}

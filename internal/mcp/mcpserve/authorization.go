@@ -198,13 +198,14 @@ const maxClientName = 32
 // nameOf returns the name of a client as part of a token's name.
 func nameOf(said string) string {
 	name := strings.Map(func(r rune) rune {
-		if tokenName().MatchString(string(r)) || r == ' ' {
+		if tokenName().MatchString("x" + string(r) + "x") {
 			return r
 		}
 		return -1
 	}, said)
 	runes := []rune(strings.Join(strings.Fields(name), " "))
-	if name = strings.TrimSpace(string(runes[:min(len(runes), maxClientName)])); name == "" {
+	name = strings.TrimLeft(string(runes[:min(len(runes), maxClientName)]), " .-")
+	if name = strings.TrimSpace(name); name == "" {
 		return "MCP host"
 	}
 	return name

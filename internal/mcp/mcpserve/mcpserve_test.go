@@ -136,7 +136,7 @@ func TestATokenLivesUntilItIsRevokedReplacedOrOver(t *testing.T) {
 		t.Errorf("revoked %d (%v), left %v", n, err, tokens.List("admin"))
 	}
 	valid(other, true)
-	for _, name := range []string{"", " x", "a/b", strings.Repeat("x", 65), "a\nb"} {
+	for _, name := range []string{"", " x", "a/b", strings.Repeat("x", 65), "a\nb", ".", "..", "-x"} {
 		if _, _, err := tokens.Create(ctx, "admin", name, nil, 0, false); !errors.Is(err, mcpserve.ErrTokenName) {
 			t.Errorf("the name %q: %v", name, err)
 		}

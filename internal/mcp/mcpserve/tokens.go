@@ -64,12 +64,14 @@ type Tokens struct {
 var (
 	ErrNoToken     = errors.New("there is no such token")
 	ErrTokenExists = errors.New("there is a token of that name")
-	ErrTokenName   = errors.New("the name has to be 1 to 64 letters, digits, spaces, dots, hyphens and underscores")
-	ErrTokenTools  = errors.New("tools has to name at least one tool or pattern")
+	ErrTokenName   = errors.New("the name must be 1 to 64 letters, digits, spaces, dots, hyphens and underscores, " +
+		"and begin with a letter, a digit or an underscore")
+	ErrTokenTools = errors.New("tools has to name at least one tool or pattern")
 )
 
 // tokenName is a name that can be shown in a line and written in a path, 1 to 64 characters without blanks at its ends.
-var tokenName = text.Pattern(`^[\pL\pN_.-](?:[\pL\pN_. -]{0,62}[\pL\pN_.-])?$`)
+// A path loses "." and "..".
+var tokenName = text.Pattern(`^[\pL\pN_](?:[\pL\pN_. -]{0,62}[\pL\pN_.-])?$`)
 
 // LoadTokens returns the stored tokens.
 func LoadTokens(ctx context.Context, s store.Items, now func() time.Time) (*Tokens, error) {

@@ -527,7 +527,7 @@ var everything = []string{
 	"DELETE /api/v1/agents/default/files/a.md",
 	"GET /servers", "GET /calls", "GET /digests", "GET /posts", "GET /settings", "POST /settings",
 	"GET /jobs", "POST /jobs/j1/remove", "GET /notes", "POST /notes/user:web%2Fadmin/1/remove", "GET /usage", "GET /tokens", "POST /tokens",
-	"POST /tokens/laptop/revoke", "GET /webhooks", "GET /backups", "POST /backups", "GET /audit",
+	"POST /tokens/revoke", "GET /webhooks", "GET /backups", "POST /backups", "GET /audit",
 	"GET /digests/morning/edit", "POST /digests/try", "POST /digests/morning", "POST /digests/morning/run", "POST /digests/morning/preview", "POST /digests/morning/remove", "GET /feeds", "GET /api/v1/totals", "POST /logout", "GET /unknown",
 	"POST /digests/morning/unsubscribed/a@example.org/remove", "POST /chat/general/delete", "PATCH /api/v1/conversations/web%3A%2Fgeneral", "DELETE /api/v1/digests/morning/unsubscribed/a@example.org",
 	"GET /api/v1/status", "GET /api/v1/mcp/servers", "GET /api/v1/mcp/servers/files",

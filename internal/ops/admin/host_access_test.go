@@ -91,7 +91,7 @@ func newSignInWorld(t *testing.T) *signInWorld {
 		ID string `json:"client_id"`
 	}
 	r := do(t, client, "POST", w.base+"/mcp/register",
-		strings.NewReader(`{"client_name":"Claude <b>","redirect_uris":["`+callback+`","http://127.0.0.1/done"]}`))
+		strings.NewReader(`{"client_name":"-Claude.ai <b>","redirect_uris":["`+callback+`","http://127.0.0.1/done"]}`))
 	if err := json.Unmarshal([]byte(r.body), &registered); err != nil || r.status != http.StatusCreated {
 		t.Fatalf("registration: %d %s", r.status, r.body)
 	}
@@ -166,7 +166,7 @@ func TestHostAccess_FromTheFirstRefusalToTheToken(t *testing.T) {
 	}
 
 	shown := do(t, w.client, "GET", page, nil)
-	if shown.status != 200 || !strings.Contains(shown.body, "Claude b") || !strings.Contains(shown.body, "host.example") {
+	if shown.status != 200 || !strings.Contains(shown.body, "Claude.ai b") || !strings.Contains(shown.body, "host.example") {
 		t.Fatalf("the page: %d %s", shown.status, shown.body)
 	}
 	if policy := shown.header.Get("Content-Security-Policy"); !strings.Contains(policy,
@@ -191,7 +191,7 @@ func TestHostAccess_FromTheFirstRefusalToTheToken(t *testing.T) {
 		t.Errorf("with the token: %d", r.status)
 	}
 	list := w.tokens.List(Owner)
-	if len(list) != 1 || list[0].Name != "Claude b 2026-03-04 12.00" ||
+	if len(list) != 1 || list[0].Name != "Claude.ai b 2026-03-04 12.00" ||
 		strings.Join(list[0].Tools, " ") != "feeds.* web_fetch" {
 		t.Errorf("the tokens are %+v", list)
 	}
