@@ -19,7 +19,7 @@ var digestStyles = []string{"brief", "bullets", "topics", "titles", "deep", "wee
 // digestForm returns the form that creates a digest, or changes the one of a plan.
 func digestForm(p *digest.Plan) *listForm {
 	f := &listForm{Title: "Create a digest", Path: "/digests", Submit: "Create digest",
-		Actions: []action{{Label: "Preview", Path: "/digests/try"}},
+		Actions: []action{{Label: "Preview", Path: "/digests-try"}},
 		Fields:  []field{{Name: "name", Label: "Name", Required: true, Placeholder: "morning"}}}
 	items := ""
 	if p == nil {

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -70,5 +71,17 @@ func TestDigestForm_ChangesWhatItShows(t *testing.T) {
 	form.Set("style", "loud")
 	if r := send("POST", "/digests", form); r.status != 422 || !strings.Contains(r.body, "loud") {
 		t.Errorf("a wrong style: %d %s", r.status, r.body)
+	}
+}
+
+// A digest or agent may have any name: no fixed route is in the place of one.
+func TestDashboard_NamesThatAreWords_LeadToTheirForms(t *testing.T) {
+	_, s, _, _ := start(t, nil)
+	mux := s.dashboard()
+	for path, want := range map[string]string{"/digests/try": "POST /digests/{name}", "/agents/rooms": "POST /agents/{name}",
+		"/digests-try": "POST /digests-try", "/agent-rooms": "POST /agent-rooms"} {
+		if _, got := mux.Handler(httptest.NewRequest("POST", path, nil)); got != want {
+			t.Errorf("POST %s leads to %q, want %q", path, got, want)
+		}
 	}
 }
