@@ -100,6 +100,8 @@ const unusable = `(width => {
 	const bar = document.querySelector(".bar")
 	if (bar.offsetHeight > 60) bad.push("the bar has " + bar.offsetHeight + " pixels")
 	if (document.documentElement.scrollWidth > width) bad.push("it has " + document.documentElement.scrollWidth + " pixels")
+	if (width > 700) for (const e of document.querySelectorAll(".list code"))
+		if (e.innerText.length <= 12 && e.getClientRects().length > 1) bad.push("a short name is broken: " + e.outerHTML)
 	return bad
 })`
 
@@ -117,6 +119,9 @@ func TestPages_AreUsableByEverybody(t *testing.T) {
 	b.call(http.MethodPost, "/api/v1/jobs", map[string]any{"schedule": "every day at 7", "post": []string{"web:/general"}, "text": "stretch"}, nil)
 	b.call(http.MethodPost, "/api/v1/auth/mcp-tokens", map[string]any{"name": "laptop", "tools": []string{"*"}}, nil)
 	b.call(http.MethodPost, "/api/v1/memories", map[string]any{"scope": "user:web/admin", "text": "likes tea"}, nil)
+	word := strings.Repeat("m", 250)
+	b.call(http.MethodPost, "/api/v1/jobs", map[string]any{"schedule": "every day at 8", "post": []string{"web:/general"}, "text": word}, nil)
+	b.call(http.MethodPost, "/api/v1/memories", map[string]any{"scope": "user:web/admin", "text": word + word[:150]}, nil)
 	b.browse(browser, func(p *browsertest.Page) {
 		for _, view := range []browsertest.View{{Width: 390, Height: 844, Phone: true}, {Width: 820, Height: 1000}, {Width: 1280, Height: 900}} {
 			p.Look(view)

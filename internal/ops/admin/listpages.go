@@ -127,7 +127,8 @@ func (s *Server) loadNotes(r *http.Request, v *listView) error {
 			remove := action{Label: "Delete", Of: fmt.Sprint("note ", m.N, " of ", scope), Confirm: "Delete this note?",
 				Path: fmt.Sprintf("/notes/%s/%d/remove", url.PathEscape(scope), m.N), IsDanger: true}
 			if f.has(scope, m.Text, m.By, from) {
-				rows = append(rows, []any{codes{scope}, m.Text, m.By, m.At, from, []action{remove}})
+				note := text.Shorten(text.OneLine(m.Text), maxCellChars)
+				rows = append(rows, []any{codes{scope}, note, m.By, m.At, from, []action{remove}})
 			}
 		}
 	}
