@@ -175,7 +175,7 @@ func TestAudit_EachWayOfChanging_SaysWhoWhatAndFields(t *testing.T) {
 		{api("POST", "/digests", digest), "digest added", "ours", ""},
 		{api("DELETE", "/digests/ours", nil), "digest deleted", "ours", ""},
 		{api("POST", "/memories", object("scope", "channel:web:/general", "text", "the door code is 4711")), "note added", "channel/web:/general", "note 1:  → (21 characters)"},
-		{api("DELETE", "/memories/"+url.PathEscape("channel:web:/general")+"/1", nil), "note deleted", "channel/web:/general", "note 1"},
+		{api("DELETE", "/memories/"+url.PathEscape("channel:web:/general")+"/1", nil), "note deleted", "channel/web:/general", "note 1: (21 characters) → "},
 		{api("POST", "/auth/mcp-tokens", object("name", "laptop", "tools", []string{"feeds.*"})), "MCP token added", "laptop", `tools:  → ["feeds.*"]`},
 		{api("DELETE", "/auth/mcp-tokens/laptop", nil), "MCP token deleted", "laptop", `tools: ["feeds.*"] → `},
 		{func() { b.importLines(`{"kind":"setting","scope":"channel/web:/x","value":{"language":"Dutch"}}`) }, "settings added", "channel/web:/x", "language:  → Dutch"},

@@ -3,10 +3,12 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,13 +48,7 @@ func (s *Server) listActions(mux *http.ServeMux) {
 	mux.HandleFunc("POST /jobs/{id}/remove", s.act("The job is removed.", func(r *http.Request) error {
 		return s.o.Jobs.Remove(r.Context(), r.PathValue("id"))
 	}))
-	mux.HandleFunc("POST /notes/{scope}/{n}/remove", s.act("The note is deleted.", func(r *http.Request) error {
-		n, err := parseNumber(r.PathValue("n"), 0)
-		if err != nil {
-			return formError{err}
-		}
-		return s.o.Memories.Remove(r.Context(), r.PathValue("scope"), uint64(n))
-	}))
+	mux.HandleFunc("POST /notes/{scope}/{n}/remove", s.deleteNoteOnPage)
 	mux.HandleFunc("POST /tokens", s.createTokenOnPage)
 	mux.HandleFunc("POST /tokens/revoke", s.act("The token is revoked.", func(r *http.Request) error {
 		return s.o.Tokens.Revoke(r.Context(), Owner, r.FormValue("name"))
@@ -134,6 +130,22 @@ func (s *Server) loadNotes(r *http.Request, v *listView) error {
 	}
 	v.addTable("No notes.", rows, "Of", "Note", "Saved by", "When", "Origin", "")
 	return err
+}
+
+// deleteNoteOnPage deletes a note from the button of the page.
+func (s *Server) deleteNoteOnPage(w http.ResponseWriter, r *http.Request) {
+	n, err := strconv.ParseUint(r.PathValue("n"), 10, 64)
+	if err != nil {
+		err = formError{fmt.Errorf("%.40q is not the number of a note", r.PathValue("n"))}
+	} else {
+		err = s.o.Memories.Remove(r.Context(), r.PathValue("scope"), n)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		w.Header().Set("HX-Trigger", "changed") // the page still lists it
+		s.page(w, http.StatusNotFound, "problem", "This note no longer exists.")
+		return
+	}
+	s.showResult(w, r, err, "The note is deleted.")
 }
 
 // describeOrigin says whose words a text holds; "": nobody else's.
@@ -238,8 +250,7 @@ func (s *Server) loadBackups(_ *http.Request, v *listView) error {
 		v.Notes = append(v.Notes, pill{"error", "The last backup failed: " + last.Error})
 	}
 	for _, b := range s.o.Backups.List() {
-		age := s.o.Now().Sub(b.Time).Round(time.Minute)
-		rows = append(rows, []any{codes{b.File}, b.Time, secondsText(age.Seconds()), number(bytesText(b.Bytes))})
+		rows = append(rows, []any{codes{b.File}, b.Time, ageText(s.o.Now().Sub(b.Time)), number(bytesText(b.Bytes))})
 	}
 	empty := "No backups yet."
 	if last.Folder == "" {
@@ -251,6 +262,19 @@ func (s *Server) loadBackups(_ *http.Request, v *listView) error {
 	}
 	v.addTable(empty, rows, "File", "Made", "Age", "Size")
 	return nil
+}
+
+// ageText returns an age for people, to the minute.
+func ageText(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "less than a minute"
+	case d < time.Hour:
+		return countText(uint64(d/time.Minute), "minute", "minutes")
+	case d < 48*time.Hour:
+		return countText(uint64(d/time.Hour), "hour", "hours")
+	}
+	return countText(uint64(d/(24*time.Hour)), "day", "days")
 }
 
 // bytesText returns a number of bytes for people.

@@ -150,7 +150,7 @@ func TestListPages_ShowWhatThereIs(t *testing.T) {
 		"/usage":    {"$1.7500", "$1.00, used up", "$5.00", "morning"},
 		"/tokens":   {"<code>a text</code>", "Create a token"},
 		"/webhooks": {"/hooks/ci", "task of the agent default: a text", "no secret, refuses everything", "collected for the digest news"},
-		"/backups":  {"26 h 0 min", "3.0 MiB", "The last backup failed: the disk is full", "/api/v1/backup"},
+		"/backups":  {"26 hours", "3.0 MiB", "The last backup failed: the disk is full", "/api/v1/backup"},
 		"/audit":    {"The chain of 0 entries is intact."},
 	} {
 		body := get(path)
@@ -193,7 +193,8 @@ func TestListPages_ChangeThings(t *testing.T) {
 		{"/jobs/j1/remove", nil, 200, "The job is removed."},
 		{"/jobs/j9/remove", nil, 422, "Not done"},
 		{"/notes/channel:web:%2Fgeneral/3/remove", nil, 200, "The note is deleted."},
-		{"/notes/channel:web:%2Fgeneral/x/remove", nil, 422, "Not done"},
+		{"/notes/channel:web:%2Fgeneral/x/remove", nil, 422, "Not done: &#34;x&#34; is not the number of a note."},
+		{"/notes/channel:web:%2Fgeneral/9/remove", nil, 404, ">This note no longer exists.<"},
 		{"/tokens/revoke?name=..", nil, 200, "The token is revoked."},
 		{"/tokens", url.Values{"name": {"laptop"}, "tools": {"a, b"}, "life": {"90 days"}}, 200, "rt_secret"},
 		{"/tokens", url.Values{"name": {""}, "tools": {"a"}}, 422, "the name must be"},
@@ -201,11 +202,20 @@ func TestListPages_ChangeThings(t *testing.T) {
 	} {
 		r := do(t, client, http.MethodPost, server.URL+c.path, strings.NewReader(c.form.Encode()), "Authorization", bearerHeader,
 			"Content-Type", "application/x-www-form-urlencoded")
-		if r.status != c.status || !strings.Contains(r.body, c.says) || (r.header.Get("HX-Trigger") == "changed") != (c.status == 200) {
+		if r.status != c.status || !strings.Contains(r.body, c.says) || (r.header.Get("HX-Trigger") == "changed") != (c.status != 422) {
 			t.Errorf("POST %s: %d %s", c.path, r.status, r.body)
 		}
 	}
 	if got := strings.Join(l.removed, " "); got != "j1 channel:web:/general .. made" {
 		t.Errorf("what was done: %s", got)
+	}
+}
+
+func TestAgeText(t *testing.T) {
+	for age, want := range map[time.Duration]string{0: "less than a minute", 61 * time.Second: "1 minute", 59 * time.Minute: "59 minutes",
+		time.Hour: "1 hour", 47 * time.Hour: "47 hours", 49 * time.Hour: "2 days"} {
+		if got := ageText(age); got != want {
+			t.Errorf("the age %v is %q, want %q", age, got, want)
+		}
 	}
 }

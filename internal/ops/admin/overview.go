@@ -154,7 +154,7 @@ func (s *Server) state() stateView {
 		}
 	}
 	if n := len(v.PostsGivenUp); n > 0 {
-		add("/posts", "%d posts of the last week could not be delivered.", n)
+		add("/posts", "%s of the last week could not be delivered.", countText(uint64(n), "post", "posts"))
 	}
 	if keys := v.ConfigurationDiffers; len(keys) > 0 {
 		add("", "Another replica has other values in its config.json: %q", keys)

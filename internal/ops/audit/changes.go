@@ -156,7 +156,14 @@ func (s ChangeStore) ReplaceMemory(ctx context.Context, m store.Memory) (before,
 
 // DeleteMemory deletes a note and records the change.
 func (s ChangeStore) DeleteMemory(ctx context.Context, scope string, n uint64) error {
-	return s.record(ctx, s.Store.DeleteMemory(ctx, scope, n), "note deleted", scope, Change{Field: fmt.Sprintf("note %d", n)})
+	before := ""
+	if hasActor(ctx) {
+		list, _ := s.Memories(ctx, scope) // without it, the entry says who deleted the note all the same
+		if i := slices.IndexFunc(list, func(m store.Memory) bool { return m.N == n }); i >= 0 {
+			before = list[i].Text
+		}
+	}
+	return s.record(ctx, s.Store.DeleteMemory(ctx, scope, n), "note deleted", scope, noteChange(n, before, ""))
 }
 
 // DeleteMemories deletes all notes of a scope and records the change.
