@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -37,6 +38,7 @@ func TestDigestsPage_MakesADigest(t *testing.T) {
 	p.Click("main details:not([open]) > summary")
 	p.Click(`a[href="/digests/morning/edit"]`)
 	p.Wait(`location.pathname === "/digests/morning/edit" && document.querySelector("#field-feeds")?.value.includes("mcp-primer")`)
+	other := p.Eval(`fetch(location.href).then(r => r.text())`).(string) // the form in another tab
 	p.Eval(`document.querySelector("#field-style").value = "titles"`)
 	p.Click("form.settings .second")
 	p.Wait(`document.querySelector("main > .outcome")?.innerText.includes("What becomes of each item")`)
@@ -47,6 +49,15 @@ func TestDigestsPage_MakesADigest(t *testing.T) {
 	p.Wait(`location.pathname === "/digests"`)
 	if plan := b.digest("morning"); plan.Style != "titles" || plan.Schedule != "every weekday at 8:30" {
 		t.Errorf("the digest is now %+v", plan)
+	}
+	p.Go("http://" + b.Addr() + "/digests/morning/edit")
+	version := regexp.MustCompile(`name="version" value="[^"]+"`).FindString(other)
+	p.Eval(`document.querySelector("[name=version]").outerHTML = ` + "`<input type=hidden " + version + ">`")
+	p.Wait(bound("form.settings"))
+	p.Click("form.settings button")
+	p.Wait(`document.querySelector("main > .outcome")?.innerText.includes("changed after this page was loaded")`)
+	if plan := b.digest("morning"); plan.Style != "titles" {
+		t.Errorf("another tab has overwritten the digest: %+v", plan)
 	}
 }
 

@@ -3,12 +3,14 @@ package admin
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ravenbot/internal/news/digest"
 )
@@ -26,7 +28,8 @@ func digestForm(p *digest.Plan) *listForm {
 		p = &digest.Plan{}
 	} else {
 		path := "/digests/" + url.PathEscape(p.Name)
-		f.Title, f.Path, f.Submit, f.Actions[0].Path, f.Fields = "", path, "Save", path+"/try", nil
+		f.Title, f.Path, f.Submit, f.Actions[0].Path = "", path, "Save", path+"/try"
+		f.Fields = []field{{Name: "version", Type: "hidden", Value: planVersion(p)}}
 		if p.MaxItems > 0 {
 			items = strconv.Itoa(p.MaxItems)
 		}
@@ -48,6 +51,12 @@ func digestForm(p *digest.Plan) *listForm {
 		field{Name: "prompt", Label: "Interests of the readers, in your own words", Value: p.Prompt, Rows: 3})
 	return f
 }
+
+// planVersion returns what a form says of the plan that it was made from.
+func planVersion(p *digest.Plan) string { return p.At.UTC().Format(time.RFC3339Nano) }
+
+// errStale is the error for a form whose plan was changed after the page was loaded.
+var errStale = errors.New("the digest was changed after this page was loaded; load it again and repeat your changes")
 
 // applyDigestForm returns a function that changes a plan to what the form of a digest says. What the form does not show
 // stays as it is.
@@ -112,9 +121,15 @@ func (s *Server) editDigestPage(w http.ResponseWriter, r *http.Request) {
 	s.page(w, http.StatusOK, "digest-edit", listView{listPage: listPage{Title: i.Name}, Form: digestForm(i.Plan)})
 }
 
-// changeDigestOnForm saves the form of a digest, and goes back to the list.
+// changeDigestOnForm saves the form of a digest, unless the digest was changed meanwhile, and goes back to the list.
 func (s *Server) changeDigestOnForm(w http.ResponseWriter, r *http.Request) {
-	_, err := s.o.Digests.Change(r.Context(), r.PathValue("name"), applyDigestForm(r))
+	apply := applyDigestForm(r)
+	_, err := s.o.Digests.Change(r.Context(), r.PathValue("name"), func(p *digest.Plan) error {
+		if r.PostFormValue("version") != planVersion(p) {
+			return errStale
+		}
+		return apply(p)
+	})
 	if err == nil {
 		w.Header().Set("HX-Redirect", "/digests")
 	}

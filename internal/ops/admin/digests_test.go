@@ -45,7 +45,7 @@ func TestDigestForm_ChangesWhatItShows(t *testing.T) {
 	}
 	page := send("GET", "/digests/made/edit", nil)
 	for _, want := range []string{`value="every day at 6"`, "https://example.org/a", `<option value="topics" selected>`, `value="7"`,
-		`hx-post="/digests/made"`, `hx-post="/digests/made/try"`} {
+		`name="version" value="0001-01-01T00:00:00Z"`, `hx-post="/digests/made"`, `hx-post="/digests/made/try"`} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the form lacks %s:\n%s", want, page.body)
 		}
@@ -55,6 +55,10 @@ func TestDigestForm_ChangesWhatItShows(t *testing.T) {
 	}
 	form := url.Values{"schedule": {"every day at 7"}, "feeds": {"https://example.org/a https://example.org/b"}, "post": {"web:/general"},
 		"style": {"titles"}, "items": {"5"}}
+	if r := send("POST", "/digests/made", form); r.status != 422 || !strings.Contains(r.body, "changed after this page was loaded") || len(b.did) > 0 {
+		t.Errorf("saving an old form: %d %s, %s", r.status, r.body, b.did)
+	}
+	form.Set("version", "0001-01-01T00:00:00Z")
 	want := "made: titles 5 no [{URL:https://example.org/a Shown: NoMerge:false Weight:3 Pin:false Mute:false} " +
 		"{URL:https://example.org/b Shown: NoMerge:false Weight:0 Pin:false Mute:false}]"
 	r := send("POST", "/digests/made", form)
