@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"ravenbot/internal/core/chat"
 	"ravenbot/internal/core/origin"
@@ -312,6 +313,8 @@ func checkLimits(p Plan) error {
 		return fmt.Errorf("it is too much: %d feeds, %d places and %d filters are taken", feeds, maxPlaces, maxInChat)
 	case len(p.Prompt) > maxPromptBytes:
 		return fmt.Errorf("the prompt may have %d bytes", maxPromptBytes)
+	case strings.ContainsFunc(p.Prompt, func(r rune) bool { return unicode.IsControl(r) && !unicode.IsSpace(r) }):
+		return errors.New("the prompt has control characters; type it again")
 	case p.Source == FromChat && p.isTask() && (p.MaxTokens < 1 || p.MaxTokens > maxTaskTokens):
 		return fmt.Errorf("maxTokens of a task must be between 1 and %d", maxTaskTokens)
 	case p.MaxItems > 100:

@@ -117,6 +117,7 @@ func TestCheckLimits(t *testing.T) {
 		"prompt":            {func(p *Plan) { p.Prompt = strings.Repeat("x", 4000) }, ""},
 		"long prompt":       {func(p *Plan) { p.Prompt = strings.Repeat("x", 4001) }, "the prompt may have 4000"},
 		"items":             {func(p *Plan) { p.MaxItems = 100 }, ""},
+		"control character": {func(p *Plan) { p.Prompt = "birds\x00" }, "the prompt has control characters"},
 		"too many items":    {func(p *Plan) { p.MaxItems = 101 }, "maxItems may be 100"},
 		"language":          {func(p *Plan) { p.Language = strings.Repeat("x", 200) }, ""},
 		"long language":     {func(p *Plan) { p.Language = strings.Repeat("x", 201) }, "is too long: 200 bytes"},

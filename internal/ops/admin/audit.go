@@ -81,9 +81,13 @@ func (s *Server) loadAudit(r *http.Request, v *listView) error {
 	f := v.addFilter(r)
 	who := f.add(r, "who", "Who")
 	since, until := f.addDate(r, "since", "From"), f.addDate(r, "until", "To")
+	empty, entries := explainDates(since, until), []audit.Entry(nil)
+	if empty == "" {
+		empty, entries = "No entries.", s.o.Audit.Entries(r.FormValue("before"), audit.MaxEntries)
+	}
 	var rows [][]any
 	oldest := ""
-	for _, e := range s.o.Audit.Entries(r.FormValue("before"), audit.MaxEntries) {
+	for _, e := range entries {
 		day, changed := e.Time.UTC().Format(time.DateOnly), changesText(e.Changes)
 		if since != "" && day < since || until != "" && day > until || !strings.Contains(strings.ToLower(e.Who), who) ||
 			!f.has(e.Who, e.Action, e.Target, e.From, changed) {
@@ -100,7 +104,7 @@ func (s *Server) loadAudit(r *http.Request, v *listView) error {
 		}
 		rows = append(rows, []any{e.Time, e.Who, e.Action, e.Target, changes, e.From})
 	}
-	v.addTable("No entries.", rows, "When", "Who", "Action", "Target", "Changes", "From")
+	v.addTable(empty, rows, "When", "Who", "Action", "Target", "Changes", "From")
 	report, err := s.o.Audit.Verify(r.Context(), audit.Link{})
 	n := countText(uint64(report.Entries), "entry", "entries")
 	v.Notes = append(v.Notes, pill{Text: "The chain of " + n + " is intact."})
@@ -108,6 +112,19 @@ func (s *Server) loadAudit(r *http.Request, v *listView) error {
 		v.Notes = []pill{{"error", "The chain is broken: " + report.Problem + "."}}
 	}
 	return err
+}
+
+// explainDates says what is wrong with the days of a filter, which may be empty; "": nothing.
+func explainDates(since, until string) string {
+	for _, day := range []string{since, until} {
+		if _, err := time.Parse(time.DateOnly, day); day != "" && err != nil {
+			return fmt.Sprintf("%.40q is no date. Write it as year-month-day, such as 2026-03-04.", day)
+		}
+	}
+	if until != "" && since > until {
+		return "The date in From is after the date in To."
+	}
+	return ""
 }
 
 // changesText lists changed fields, one in a line.

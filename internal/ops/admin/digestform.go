@@ -113,6 +113,10 @@ func (s *Server) addDigestOnPage(w http.ResponseWriter, r *http.Request) {
 // editDigestPage shows the form of a digest that is not of config.json.
 func (s *Server) editDigestPage(w http.ResponseWriter, r *http.Request) {
 	i, err := s.o.Digests.Get(r.Context(), r.PathValue("name"))
+	if errors.Is(err, digest.ErrUnknown) {
+		s.page(w, http.StatusNotFound, "note-page", "This digest does not exist.")
+		return
+	}
 	if err != nil || i.Plan == nil {
 		s.page(w, http.StatusNotFound, "note-page",
 			"Only digests that were created here, in the chat or over the API can be edited.")
@@ -136,9 +140,15 @@ func (s *Server) changeDigestOnForm(w http.ResponseWriter, r *http.Request) {
 	s.showResult(w, r, err, "Saved.")
 }
 
-// tryDigest previews a digest as its form says.
+// tryDigest previews a digest as its form says; without a name in the path, a new one.
 func (s *Server) tryDigest(w http.ResponseWriter, r *http.Request) {
-	name := cmp.Or(r.PathValue("name"), strings.TrimSpace(r.PostFormValue("name")), "preview")
+	name := r.PathValue("name")
+	if name == "" {
+		name = cmp.Or(strings.TrimSpace(r.PostFormValue("name")), "preview")
+	} else if _, err := s.o.Digests.Get(r.Context(), name); err != nil {
+		s.showResult(w, r, err, "")
+		return
+	}
 	p, err := s.o.Digests.Try(r.Context(), name, applyDigestForm(r))
 	s.showPreview(w, r, p, err)
 }

@@ -53,6 +53,12 @@ func TestDigestForm_ChangesWhatItShows(t *testing.T) {
 	if r := send("GET", "/digests/morning/edit", nil); r.status != 404 {
 		t.Errorf("the form of a digest of config.json: %d", r.status)
 	}
+	if r := send("GET", "/digests/nosuch/edit", nil); r.status != 404 || !strings.Contains(r.body, "This digest does not exist.") {
+		t.Errorf("the form of no digest: %d %s", r.status, r.body)
+	}
+	if r := send("POST", "/digests/nosuch/try", nil); r.status != 422 || !strings.Contains(r.body, "no such digest") {
+		t.Errorf("a preview of no digest: %d %s", r.status, r.body)
+	}
 	form := url.Values{"schedule": {"every day at 7"}, "feeds": {"https://example.org/a https://example.org/b"}, "post": {"web:/general"},
 		"style": {"titles"}, "items": {"5"}}
 	if r := send("POST", "/digests/made", form); r.status != 422 || !strings.Contains(r.body, "changed after this page was loaded") || len(b.did) > 0 {

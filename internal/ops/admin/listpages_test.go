@@ -181,6 +181,27 @@ func TestListPages_ShowWhatThereIs(t *testing.T) {
 	}
 }
 
+func TestAudit_DatesAreWrong_SaysSo(t *testing.T) {
+	for _, c := range []struct{ since, until, want string }{
+		{"abc", "", `"abc" is no date. Write it as year-month-day, such as 2026-03-04.`},
+		{"", "2026-02-30", `"2026-02-30" is no date. Write it as year-month-day, such as 2026-03-04.`},
+		{"2026-03-05", "2026-03-04", "The date in From is after the date in To."},
+		{"2026-03-04", "2026-03-04", ""}, {"2026-03-04", "", ""}, {"", "", ""},
+	} {
+		if got := explainDates(c.since, c.until); got != c.want {
+			t.Errorf("from %q to %q: %q, want %q", c.since, c.until, got, c.want)
+		}
+	}
+	var l *listed
+	_, _, server, client := start(t, withLists("a text", &l))
+	for _, query := range []string{"since=abc", "until=abc"} {
+		r := do(t, client, http.MethodGet, server.URL+"/audit?"+query, nil, "Authorization", bearerHeader)
+		if !strings.Contains(r.body, "is no date") || strings.Contains(r.body, "No entries.") {
+			t.Errorf("%s: %s", query, r.body)
+		}
+	}
+}
+
 func TestListPages_ChangeThings(t *testing.T) {
 	var l *listed
 	_, _, server, client := start(t, withLists("a text", &l))
