@@ -83,6 +83,16 @@ func TestAMessageSentAgain_IsTheSame(t *testing.T) {
 	}
 }
 
+// An empty room offers only commands that need nothing of the configuration.
+func TestPage_RoomIsEmpty_OffersCommandsThatWork(t *testing.T) {
+	w, _ := begin(t, func(*Web, chat.Message) error { return nil })
+	base, c := serve(t, w)
+	_, _, page := request(t, c, http.MethodGet, base+"/chat/birds", nil)
+	if !strings.Contains(page, `data-text="/digest list"`) || strings.Contains(page, "morning") {
+		t.Errorf("the page offers\n%s", page)
+	}
+}
+
 func TestThePageAndItsForms(t *testing.T) {
 	var said []string
 	busy := false
