@@ -22,9 +22,10 @@ trap 'rm -rf "$work"' EXIT
 # get FILE fetches one file of the release.
 get() {
     case "$RAVENBOT_RELEASES" in
-    http*) curl --fail --silent --show-error --location --max-time 300 --output "$work/$1" "$RAVENBOT_RELEASES/$1" ;;
-    *) cp "$RAVENBOT_RELEASES/$1" "$work/$1" ;;
-    esac
+    http*) reason=$(curl --fail --silent --show-error --location --max-time 300 --output "$work/$1" \
+        "$RAVENBOT_RELEASES/$1" 2>&1) ;;
+    *) reason=$(cp "$RAVENBOT_RELEASES/$1" "$work/$1" 2>&1) ;;
+    esac || { echo "could not get $1 of the release at $RAVENBOT_RELEASES: $reason" >&2; exit 1; }
 }
 
 get SHA256SUMS

@@ -30,6 +30,7 @@ func (c *invocation) tuneCollector(lg *slog.Logger) {
 		paceCollector()
 	}
 	if _, set := c.Env("GOMEMLIMIT"); set {
+		lg.Info("memory limit", "from", "GOMEMLIMIT", "goMiB", debug.SetMemoryLimit(-1)>>20)
 		return
 	}
 	allowed, err := memlimit.FromCgroup()

@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,6 +38,17 @@ func TestRun_MemoryIsLimited_HeapKeepsWithinIt(t *testing.T) {
 		if got := metric(t, address, "go_gc_gomemlimit_bytes"); got != want {
 			t.Errorf("%s: the limit is %s bytes, want %s", env, got, want)
 		}
+	}
+}
+
+// The limit of the environment is logged as the one of a container is.
+func TestTuneCollector_LimitOfTheEnvironment_IsLogged(t *testing.T) {
+	var log strings.Builder
+	c := &invocation{World: World{Env: func(string) (string, bool) { return "", true }}}
+	c.tuneCollector(slog.New(slog.NewTextHandler(&log, nil)))
+	want := fmt.Sprintf(`msg="memory limit" from=GOMEMLIMIT goMiB=%d`, debug.SetMemoryLimit(-1)>>20)
+	if !strings.Contains(log.String(), want) {
+		t.Errorf("logged %q, want %q", log.String(), want)
 	}
 }
 

@@ -257,3 +257,14 @@ func read(t *testing.T, path string) string {
 	}
 	return string(b)
 }
+
+// The script that installs a release says in one sentence which file of it is missing.
+func TestInstall_ReleaseIsIncomplete_NamesTheFile(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sh", "../../deploy/install.sh", t.TempDir())
+	release := t.TempDir()
+	cmd.Env = append(os.Environ(), "RAVENBOT_RELEASES="+release)
+	out, err := cmd.CombinedOutput()
+	if want := "could not get SHA256SUMS of the release at " + release; err == nil || !strings.HasPrefix(string(out), want) {
+		t.Errorf("it ended with %v and said %q, want %q", err, out, want)
+	}
+}
