@@ -39,6 +39,7 @@ const token = "correct horse battery staple"
 
 // bot stands in for everything that the API tells of.
 type bot struct {
+	givenUp []string
 	mu      sync.Mutex
 	now     time.Time
 	slack   chat.Health
@@ -160,7 +161,7 @@ func (b *bot) Health() []platform.Health {
 
 func (b *bot) Forget(chat.Address) {}
 
-func (b *bot) Status() Status { return Status{Version: "1"} }
+func (b *bot) Status() Status { return Status{Version: "1", PostsGivenUp: b.givenUp} }
 
 func (b *bot) Days(context.Context) ([]budget.Day, error) { return nil, nil }
 

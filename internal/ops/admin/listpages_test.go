@@ -240,3 +240,12 @@ func TestAgeText(t *testing.T) {
 		}
 	}
 }
+
+func TestOverview_OnePostGivenUp_CountsOne(t *testing.T) {
+	b, _, server, client := start(t, nil)
+	b.givenUp = []string{"web:/general"}
+	r := do(t, client, http.MethodGet, server.URL+"/overview", nil, "Authorization", bearerHeader, "HX-Request", "true")
+	if !strings.Contains(r.body, "1 post of the last week could not be delivered.") {
+		t.Errorf("the overview says\n%s", r.body)
+	}
+}
