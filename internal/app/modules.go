@@ -44,7 +44,11 @@ func (a *App) services(p *parts) []feature.Module {
 		{
 			Shared: []store.Shared{a.catalog},
 			Checks: map[string]feature.Check{"server": a.catalog.CheckEntry},
-			Tasks:  []feature.Task{{Name: "mcp", Run: func(ctx context.Context) { _ = a.mcp.Run(ctx) }, Outlives: true}, {Name: "start servers", Run: a.startServers}},
+			Tasks: []feature.Task{
+				// Run returns an error only if it was called before.
+				{Name: "mcp", Run: func(ctx context.Context) { _ = a.mcp.Run(ctx) }, Outlives: true},
+				{Name: "start servers", Run: a.startServers},
+			},
 		},
 		a.roster.Module(),
 		p.troubles.Module(),

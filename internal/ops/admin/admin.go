@@ -139,7 +139,7 @@ type Options struct {
 	Instance      Instance
 	Spending      Spending
 	Totals        Totals
-	Troubles      func() []trouble.Trouble // that last; nil: none are known
+	Troubles      func() []trouble.Trouble // returns lasting troubles; may be nil
 	Calls         Calls
 	Approvals     Approvals
 	Grants        Grants

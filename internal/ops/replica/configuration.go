@@ -75,7 +75,7 @@ func (c *configuration) Hear(others map[int64]json.RawMessage) error {
 	for _, id := range slices.Sorted(maps.Keys(others)) {
 		theirs, err := c.open(others[id])
 		if err != nil {
-			return fmt.Errorf("read the counts of replica %d for its configuration: %w", id, err)
+			return fmt.Errorf("read the configuration of replica %d: %w", id, err)
 		}
 		before := len(with)
 		for key, sum := range mine {

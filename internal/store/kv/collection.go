@@ -13,6 +13,7 @@ import (
 // invalid JSON.
 type Collection[T any] struct{ *Spec }
 
+// Of returns the collection of s for records of type T.
 func Of[T any](s Spec) Collection[T] { return Collection[T]{&s} }
 
 // Get returns a record, and false if there is none.

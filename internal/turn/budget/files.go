@@ -36,7 +36,7 @@ func (s *Spending) Hear(others map[int64]json.RawMessage) error {
 	for id, text := range others {
 		var f sentFiles
 		if err := json.Unmarshal(text, &f); err != nil {
-			return fmt.Errorf("read the counts of replica %d for files: %w", id, err)
+			return fmt.Errorf("read the file counts of replica %d: %w", id, err)
 		}
 		list = append(list, f)
 	}

@@ -36,7 +36,7 @@ func (s *Service) Hear(others map[int64]json.RawMessage) error {
 	for id, text := range others {
 		var users map[string]sender
 		if err := json.Unmarshal(text, &users); err != nil {
-			return fmt.Errorf("read the counts of replica %d for users: %w", id, err)
+			return fmt.Errorf("read the user counts of replica %d: %w", id, err)
 		}
 		told[id] = users
 	}
